@@ -1,0 +1,71 @@
+# The one front door. Each target installs what it is missing, builds, and runs;
+# what is already there is left alone. CMake does the work (CMakePresets.json).
+
+PREFIX ?= /usr/local
+# How long each fuzzer runs in make fuzz and make soak.
+FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 600
+# What make test runs; the rest needs Go, a long time, or a quiet machine.
+TEST_LABELS ?= unit|conformance|integration|install|fuzz
+
+.DEFAULT_GOAL := help
+# Targets share the build folders, so they run one after the other.
+.NOTPARALLEL:
+.PHONY: help run test build bench lint format fuzz interop goldens install package soak clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+run: ## build the release and run the tour: a node records events, repeats are merged
+	@tools/install-deps build
+	@tools/build release tour
+	@build/release/bin/tour
+
+test: ## build and run the unit, conformance, integration, install and fuzz-replay tests
+	@tools/install-deps build test
+	@tools/build dev
+	@ctest --preset dev -j "$$(nproc)" -L '^($(TEST_LABELS))$$'
+
+build: ## build the release into build/release
+	@tools/install-deps build
+	@tools/build release
+
+bench: ## measure against client-go in the same run; needs Go for the other side
+	@tools/install-deps build bench
+	@tools/build release -DHERALD_BENCHMARKS=ON benchmarks
+	@tools/bench build/release
+
+lint: ## clang's thread-safety analysis, clang-format, clang-tidy, layers, shell syntax
+	@tools/install-deps build test bench lint
+	@tools/lint
+
+format: ## rewrite the sources as clang-format wants them
+	@tools/install-deps lint
+	@tools/lint --fix-format
+
+fuzz: ## run each fuzzer for FUZZ_SECONDS (60)
+	@tools/install-deps build fuzz
+	@tools/build fuzz
+	@tools/fuzz $(FUZZ_SECONDS)
+
+interop: ## compare with the real Kubernetes libraries; needs Go
+	@test/interop/run check
+
+goldens: ## write the golden vectors anew from the real Kubernetes libraries; needs Go
+	@test/interop/run goldens
+
+install: ## install the release below PREFIX (/usr/local); honours DESTDIR
+	@tools/install-deps build
+	@tools/build release
+	@cmake --install build/release --prefix '$(PREFIX)'
+
+package: ## make a .deb and a .tar.gz in build/package
+	@tools/install-deps build
+	@tools/build release
+	@cpack --config build/release/CPackConfig.cmake -B build/package
+
+soak: ## the long versions: each fuzzer for SOAK_SECONDS (600)
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_SECONDS)
+
+clean: ## remove build/
+	rm -rf build

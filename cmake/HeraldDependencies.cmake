@@ -1,0 +1,30 @@
+# Every dependency of Herald, found in one place and from the system only.
+#
+#   herald_dependency(<name> PACKAGE <p> [VERSION <v>] TARGET <t>
+#                     [PC_REQUIRES <module>] [PC_LIBS <flags>])
+#
+# finds the package and remembers how to say it in our three languages: the
+# CMake target we link, the find_dependency() of the installed package, and the
+# line of the .pc files. herald_library() then takes the short name.
+function(herald_dependency name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PACKAGE;VERSION;TARGET;PC_REQUIRES;PC_LIBS" "")
+  find_package(${arg_PACKAGE} ${arg_VERSION} REQUIRED)
+  # Imported targets are visible in one directory only unless they are global,
+  # and a parent project that adds us links our libraries from its own.
+  set_target_properties(${arg_TARGET} PROPERTIES IMPORTED_GLOBAL TRUE)
+  set_property(GLOBAL PROPERTY herald_${name}_target ${arg_TARGET})
+  set_property(GLOBAL PROPERTY herald_${name}_package ${arg_PACKAGE} ${arg_VERSION})
+  set_property(GLOBAL PROPERTY herald_${name}_pc_requires ${arg_PC_REQUIRES})
+  set_property(GLOBAL PROPERTY herald_${name}_pc_libs ${arg_PC_LIBS})
+endfunction()
+
+herald_dependency(threads PACKAGE Threads TARGET Threads::Threads PC_LIBS -pthread)
+herald_dependency(fmt PACKAGE fmt VERSION 9 TARGET fmt::fmt PC_REQUIRES fmt)
+
+if(HERALD_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(nlohmann_json REQUIRED)  # reads golden vectors, so that our own reader is not its own judge
+endif()
+if(HERALD_BENCHMARKS)
+  find_package(benchmark REQUIRED)
+endif()
