@@ -1,0 +1,188 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "herald/base/export.h"
+
+namespace herald {
+
+// Why something failed. The first group are Kubernetes' own reasons and travel
+// over the wire by name; callers branch on them and never on message text.
+enum class StatusReason : std::uint8_t {
+  kOk,
+  kUnknown,  // failed, and nobody said why: the wire's empty reason
+
+  kUnauthorized,
+  kForbidden,
+  kNotFound,
+  kAlreadyExists,
+  kConflict,
+  kGone,
+  kInvalid,
+  kServerTimeout,
+  kStoreReadError,
+  kTimeout,
+  kTooManyRequests,
+  kBadRequest,
+  kMethodNotAllowed,
+  kNotAcceptable,
+  kRequestEntityTooLarge,
+  kUnsupportedMediaType,
+  kInternalError,
+  kExpired,
+  kServiceUnavailable,
+
+  // Herald's own, for what happens before a server has answered.
+  kUnreachable,  // no connection, or it broke before the answer was read
+  kCorruption,   // stored bytes are not what was written
+  kCancelled,    // the caller gave up or the component is stopping
+};
+
+// The reason as the wire spells it ("NotFound"); empty for kOk and kUnknown.
+HERALD_EXPORT std::string_view ReasonName(StatusReason reason);
+
+// The opposite of ReasonName(); kUnknown for a name that is not known here.
+HERALD_EXPORT StatusReason ReasonFromName(std::string_view name);
+
+// The HTTP code that Kubernetes sends with a reason; 500 where it has none.
+HERALD_EXPORT int DefaultHttpCode(StatusReason reason);
+
+// One reason among several, usually one field of a refused object.
+struct StatusCause {
+  std::string reason{};   // "FieldValueRequired"
+  std::string message{};  // "Required value"
+  std::string field{};    // "metadata.name"
+
+  bool operator==(const StatusCause&) const = default;
+};
+
+// What a status is about.
+struct StatusDetails {
+  std::string name{};
+  std::string group{};
+  std::string kind{};  // the resource ("events"), except in kInvalid: the kind ("Event")
+  std::string uid{};
+  std::vector<StatusCause> causes{};
+
+  bool operator==(const StatusDetails&) const = default;
+};
+
+// A Status says whether something worked, and if not, why, in the terms of the
+// Kubernetes API. One value serves the whole way: a store makes it, routes map
+// it to HTTP, the client reads it back, and delivery decides by it whether to
+// try again.
+//
+// Cheap to copy and to pass when ok (one null pointer). Immutable once made, so
+// it may be shared between threads.
+class [[nodiscard]] HERALD_EXPORT Status {
+ public:
+  // Who said it. Delivery needs this bit: an answer that a server gave is final
+  // in cases where a local failure of the same kind is worth another try.
+  enum class Origin : std::uint8_t { kLocal, kServer };
+
+  // All parts, for the few who set more than reason and message.
+  struct Parts {
+    StatusReason reason = StatusReason::kUnknown;
+    int code = 0;  // HTTP code; 0 means DefaultHttpCode(reason)
+    std::string message{};
+    std::optional<StatusDetails> details{};
+    std::chrono::seconds retry_after{0};
+    std::string continue_token{};  // a fresh list token, only with kExpired
+    Origin origin = Origin::kLocal;
+
+    bool operator==(const Parts&) const = default;
+  };
+
+  Status() = default;
+  Status(StatusReason reason, std::string message);
+  explicit Status(Parts parts);
+
+  bool ok() const { return !parts_ || parts_->reason == StatusReason::kOk; }
+  StatusReason reason() const { return parts_ ? parts_->reason : StatusReason::kOk; }
+  bool Is(StatusReason reason) const { return this->reason() == reason; }
+
+  // The HTTP code; 200 when ok.
+  int code() const;
+  const std::string& message() const { return parts().message; }
+  // Empty ones where none were given.
+  const StatusDetails& details() const;
+  std::chrono::seconds retry_after() const { return parts().retry_after; }
+  const std::string& continue_token() const { return parts().continue_token; }
+  Origin origin() const { return parts().origin; }
+
+  // All of it, to make a changed copy: `auto p = s.parts(); p.x = y; Status(p)`.
+  const Parts& parts() const;
+
+  // For logs: `NotFound (404): events "x" not found`, or `OK`.
+  std::string ToString() const;
+
+  bool operator==(const Status& other) const;
+
+ private:
+  std::shared_ptr<const Parts> parts_;  // null: ok and nothing more to say
+};
+
+// A value of T, or the Status that tells why there is none. Member names are
+// those of std::expected<T, Status>, which will replace it.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  using value_type = T;
+  using error_type = Status;
+
+  // Both implicit: the first as in std::expected, the second so that
+  // `return status;` reads well.
+  // Implicit, as in std::expected, so that `return value;` and `return status;` read
+  // well.
+  template <typename U = T>
+    requires std::is_convertible_v<U&&, T> && (!std::is_convertible_v<U &&, Status>) &&
+             (!std::is_same_v<std::remove_cvref_t<U>, Result>)
+  Result(U&& value)  // NOLINT(google-explicit-constructor)
+      : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  // REQUIRES: !error.ok()
+  Result(Status error)  // NOLINT(google-explicit-constructor)
+      : state_(std::in_place_index<1>, std::move(error)) {}
+  // A value made in place: spares a move of something large.
+  template <typename... Args>
+  explicit Result(std::in_place_t, Args&&... args)
+      : state_(std::in_place_index<0>, std::forward<Args>(args)...) {}
+
+  bool has_value() const { return state_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+
+  // REQUIRES: has_value()
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  // REQUIRES: !has_value()
+  const Status& error() const { return std::get<1>(state_); }
+
+  template <typename U>
+  T value_or(U&& fallback) const& {
+    return has_value() ? value() : static_cast<T>(std::forward<U>(fallback));
+  }
+  template <typename U>
+  T value_or(U&& fallback) && {
+    return has_value() ? std::move(*this).value() : static_cast<T>(std::forward<U>(fallback));
+  }
+
+ private:
+  std::variant<T, Status> state_;
+};
+
+}  // namespace herald

@@ -1,0 +1,49 @@
+#include "base/check.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace herald {
+namespace {
+
+TEST(CheckTest, LetsATrueConditionPassAndDoesNotEvaluateTheMessage) {
+  int evaluated = 0;
+  auto message = [&] {
+    ++evaluated;
+    return std::string("never seen");
+  };
+  HERALD_CHECK(2 + 2 == 4);
+  HERALD_CHECK(2 + 2 == 4, message());
+  EXPECT_EQ(evaluated, 0);
+}
+
+TEST(CheckTest, EvaluatesTheConditionOnce) {
+  int calls = 0;
+  HERALD_CHECK(++calls == 1);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(CheckTest, StandsInBothBranchesOfAnIf) {
+  // As a statement macro with an `if` inside, it would steal the else.
+  bool otherwise = false;
+  if (otherwise)
+    HERALD_CHECK(false);
+  else
+    otherwise = true;
+  EXPECT_TRUE(otherwise);
+}
+
+TEST(CheckDeathTest, SaysWhereAndWhatAndWhyBeforeItAborts) {
+  const int refs = -1;
+  EXPECT_EXIT(HERALD_CHECK(refs >= 0, "one release too many"), testing::KilledBySignal(SIGABRT),
+              "check_test\\.cc:[0-9]+: HERALD_CHECK\\(refs >= 0\\) failed: one release too many");
+}
+
+TEST(CheckDeathTest, NeedsNoMessage) {
+  EXPECT_EXIT(HERALD_CHECK(1 == 2), testing::KilledBySignal(SIGABRT),
+              "HERALD_CHECK\\(1 == 2\\) failed\n");
+}
+
+}  // namespace
+}  // namespace herald

@@ -1,0 +1,99 @@
+#include "herald/base/clock.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+namespace herald {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+constexpr WallTime kStart{seconds(1'700'000'000)};
+
+TEST(SystemClockTest, IsOneObjectThatAgreesWithTheMachine) {
+  EXPECT_EQ(&SystemClock(), &SystemClock());
+
+  const WallTime before = std::chrono::system_clock::now();
+  const WallTime now = SystemClock().Now();
+  EXPECT_GE(now, before);
+  EXPECT_LE(now, WallTime(std::chrono::system_clock::now()));
+}
+
+TEST(SystemClockTest, SteadyTimeNeverRunsBackwards) {
+  SteadyTime last = SystemClock().Steady();
+  for (int i = 0; i < 1000; ++i) {
+    const SteadyTime now = SystemClock().Steady();
+    ASSERT_GE(now, last);
+    last = now;
+  }
+}
+
+// Asks for the time while statics are destroyed. Made before the clock's own
+// static exists, so it goes after it would have gone.
+struct AsksWhenDestroyed {
+  bool armed = false;
+  ~AsksWhenDestroyed() {
+    if (armed && SystemClock().Now() > WallTime()) std::fputs("the clock still ticks\n", stderr);
+  }
+};
+AsksWhenDestroyed asks_when_destroyed;
+
+TEST(SystemClockDeathTest, StillTicksInStaticDestruction) {
+  EXPECT_EXIT(
+      {
+        asks_when_destroyed.armed = true;
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "the clock still ticks");
+}
+
+TEST(FakeClockTest, StandsStillUntilItIsMoved) {
+  FakeClock clock(kStart);
+  const SteadyTime steady = clock.Steady();
+  EXPECT_EQ(clock.Now(), kStart);
+  EXPECT_EQ(clock.Now(), kStart);
+  EXPECT_EQ(clock.Steady(), steady);
+}
+
+TEST(FakeClockTest, MovesBothOfItsTimesTogether) {
+  FakeClock clock(kStart);
+  const SteadyTime steady = clock.Steady();
+  clock.Advance(seconds(3));
+  clock.Advance(nanoseconds(1));
+  clock.Advance(nanoseconds(0));
+  EXPECT_EQ(clock.Now() - kStart, seconds(3) + nanoseconds(1));
+  EXPECT_EQ(clock.Steady() - steady, seconds(3) + nanoseconds(1));
+}
+
+TEST(FakeClockTest, DoesNotShowTheTimeThatMeansNever) {
+  EXPECT_GT(FakeClock(kStart).Steady(), SteadyTime());
+}
+
+TEST(FakeClockTest, CountsEveryStepOfManyThreads) {
+  FakeClock clock(kStart);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&clock] {
+      for (int i = 0; i < 500; ++i) {
+        clock.Advance(nanoseconds(1));
+        (void)clock.Now();
+        (void)clock.Steady();
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(clock.Now() - kStart, nanoseconds(2000));
+}
+
+TEST(FakeClockDeathTest, RefusesToRunBackwards) {
+  FakeClock clock(kStart);
+  EXPECT_DEATH(clock.Advance(nanoseconds(-1)), "time does not run backwards");
+}
+
+}  // namespace
+}  // namespace herald
