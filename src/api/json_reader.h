@@ -1,0 +1,190 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace herald {
+
+// A JsonReader walks through one JSON text from front to back and hands out its
+// pieces. It never builds a tree and never copies what its caller does not keep.
+//
+// It is ours, and not a library, because of what Kubernetes' decoder does where
+// the fast parsers do something else, and where every difference would be an
+// event refused or stored otherwise than a real API server would: bytes that are
+// no UTF-8 and halves of surrogate pairs become U+FFFD instead of errors; numbers
+// nobody reads may be of any size; 10,000 levels of nesting are fine; and what is
+// skipped is checked as carefully as what is kept, with errors in Go's words.
+//
+//   for (bool more = reader.BeginObject(); more; more = reader.NextMember()) {
+//     std::string_view key = reader.ReadKey();
+//     ... read or skip exactly one value ...
+//   }
+//   if (!reader.Finish()) return reader.error();
+//
+// After the first error every call returns false, zero or nothing, so a caller
+// may look at ok() once, at the end.
+//
+// Thread-confined. The text must outlive the reader and all views it hands out.
+class JsonReader {
+ public:
+  enum class Type : std::uint8_t { kObject, kArray, kString, kNumber, kBool, kNull, kError };
+
+  // Go's encoding/json stops here as well, to protect its stack.
+  static constexpr int kMaxDepth = 10'000;
+
+  explicit JsonReader(std::string_view text)
+      : begin_(text.data()), pos_(text.data()), end_(text.data() + text.size()) {}
+
+  JsonReader(const JsonReader&) = delete;
+  JsonReader& operator=(const JsonReader&) = delete;
+
+  // The type of the value that comes next, told by its first character.
+  Type Peek() {
+    SkipSpace();
+    const Type type = pos_ == end_ ? Type::kError : kTypes[static_cast<unsigned char>(*pos_)];
+    if (type == Type::kError) Fail("looking for beginning of value");
+    return type;
+  }
+
+  // Steps into an object: true if it has a member, whose key is next.
+  // REQUIRES: Peek() == kObject
+  bool BeginObject();
+  // After a member's value: true if another member follows.
+  bool NextMember() {
+    // Kubernetes writes no white space, so this is nearly always all there is to see.
+    if (end_ - pos_ >= 2 && pos_[0] == ',' && pos_[1] == '"') {
+      ++pos_;
+      return true;
+    }
+    return NextMemberAnyhow();
+  }
+  // A member's key and the colon behind it. If the key was written with escapes
+  // the view dies with the next key or string view, so copy what has to stay.
+  std::string_view ReadKey();
+  // Steps over the key if it is `expected`, the member that usually comes next;
+  // otherwise stays where it is. Cheaper than reading and comparing.
+  bool SkipExpectedKey(std::string_view expected) {
+    const std::size_t size = expected.size();
+    if (static_cast<std::size_t>(end_ - pos_) < size + 3 || pos_[size + 1] != '"' ||
+        pos_[size + 2] != ':' || std::memcmp(pos_ + 1, expected.data(), size) != 0) {
+      return false;
+    }
+    pos_ += size + 3;
+    return true;
+  }
+
+  // Steps into an array: true if it has an element, which is next.
+  // REQUIRES: Peek() == kArray
+  bool BeginArray();
+  // After an element: true if another one follows.
+  bool NextElement();
+
+  // REQUIRES: Peek() says so
+  void ReadString(std::string* out) { out->assign(ReadStringView()); }
+  // Without a copy unless it was written with escapes; dies as ReadKey()'s does.
+  std::string_view ReadStringView() {
+    const char* const start = pos_ + 1;
+    const char* const end = FindSpecial(start, end_);
+    if (end == end_ || *end != '"') return ReadOddString();
+    pos_ = end + 1;
+    return {start, static_cast<std::size_t>(end - start)};
+  }
+  std::string_view ReadNumber();  // as it is written
+  bool ReadBool();
+  void ReadNull();
+
+  // Checks a value of any type and steps over it; returns its text, untouched.
+  std::string_view SkipValue();
+
+  // Whether the text ended, and well, after the value that was read.
+  bool Finish();
+
+  // Where in the text the reader stands: after Peek() at the first character of a
+  // value, after a value right behind it.
+  const char* position() const { return pos_; }
+
+  bool ok() const { return error_.empty(); }
+  // Why the text is no JSON, as Go's encoding/json says it.
+  const std::string& error() const { return error_; }
+
+ private:
+  // By the first character of a value.
+  static constexpr std::array<Type, 256> kTypes = [] {
+    std::array<Type, 256> types{};
+    types.fill(Type::kError);
+    for (unsigned char c = '0'; c <= '9'; ++c) types[c] = Type::kNumber;
+    types['-'] = Type::kNumber;
+    types['"'] = Type::kString;
+    types['{'] = Type::kObject;
+    types['['] = Type::kArray;
+    types['t'] = types['f'] = Type::kBool;
+    types['n'] = Type::kNull;
+    return types;
+  }();
+
+  // Where the run of plain characters that starts at `p` ends: at a quote, a
+  // backslash, a control character or a byte beyond ASCII. Eight bytes at a time,
+  // because most of an event is inside strings.
+  static const char* FindSpecial(const char* p, const char* end) {
+    constexpr std::uint64_t kOnes = 0x0101010101010101;
+    constexpr std::uint64_t kHighs = 0x8080808080808080;
+    while (end - p >= 8) {
+      std::uint64_t word;
+      std::memcpy(&word, p, 8);
+      // A byte's high bit is set in one of the terms if the byte is such a character.
+      // Borrows can set it wrongly, but only behind a true hit.
+      const std::uint64_t quote = word ^ (kOnes * '"');
+      const std::uint64_t backslash = word ^ (kOnes * '\\');
+      const std::uint64_t hits =
+          ((quote - kOnes) | (backslash - kOnes) | (word - kOnes * 0x20) | word) & kHighs;
+      if (hits != 0) {
+        if constexpr (std::endian::native != std::endian::little) break;
+        return p + std::countr_zero(hits) / 8;
+      }
+      p += 8;
+    }
+    while (p < end) {
+      const auto c = static_cast<unsigned char>(*p);
+      if (c == '"' || c == '\\' || c < 0x20 || c >= 0x80) break;
+      ++p;
+    }
+    return p;
+  }
+
+  void SkipSpace() {
+    while (pos_ != end_ && (*pos_ == ' ' || *pos_ == '\n' || *pos_ == '\t' || *pos_ == '\r')) {
+      ++pos_;
+    }
+  }
+  bool NextMemberAnyhow();
+  // A string with escapes, bytes beyond ASCII or no end.
+  std::string_view ReadOddString();
+  bool Fail(std::string_view context);
+  bool FailInToken(std::string_view context);
+  bool Enter();
+  bool ExpectAfterValue(char close, std::string_view context);
+  void SkipLiteral(std::string_view literal);
+  bool ScanNumber();
+  bool ScanDigits(std::string_view context);
+  // Reads a string whose opening quote has been passed. With `out` null it is only
+  // checked.
+  void ScanString(std::string* out);
+  bool ScanEscape(std::string* out);
+  bool ScanHex4(std::uint32_t* unit);
+  // Steps over one UTF-8 sequence, or one byte that begins none.
+  void ScanUtf8(std::string* out);
+
+  const char* const begin_;
+  const char* pos_;
+  const char* const end_;
+  int depth_ = 0;
+  std::string scratch_;  // the last view that had to be unescaped
+  std::string error_;
+};
+
+}  // namespace herald

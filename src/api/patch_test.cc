@@ -1,0 +1,119 @@
+#include "herald/api/patch.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/patch_internal.h"
+#include "herald/api/codec.h"
+#include "test/golden.h"
+
+namespace herald {
+namespace {
+
+// Kubernetes names the Go type of any kind it knows in its refusal; we know of no
+// kinds but events, and say that the kind is unknown. The verdict is the same.
+const std::set<std::string, std::less<>> kOtherWords = {"merge-kind-changed", "json-kind-changed"};
+
+// The server drops managedFields that it cannot make sense of, after the patch.
+const std::set<std::string, std::less<>> kManagedFieldsDropped = {"strategic-managed-fields-set",
+                                                                  "merge-managed-fields-set"};
+
+EventApi ApiOf(const testing::Vector& vector) {
+  return vector.at("api") == "v1" ? EventApi::kCoreV1 : EventApi::kEventsV1;
+}
+
+PatchType TypeOf(const testing::Vector& vector) {
+  const std::string type = vector.at("type");
+  if (type == "json") return PatchType::kJson;
+  return type == "merge" ? PatchType::kMerge : PatchType::kStrategicMerge;
+}
+
+// The vectors come from whole requests. This is what the server checks right after
+// the patch: that the object is still the one that the URL names.
+Status CheckIdentity(const Event& before, const Event& after) {
+  if (after.metadata.namespace_ != before.metadata.namespace_ &&
+      !after.metadata.namespace_.empty()) {
+    return Status(StatusReason::kBadRequest,
+                  "the namespace of the provided object does not match the namespace sent on the "
+                  "request");
+  }
+  if (after.metadata.name != before.metadata.name) {
+    return Status(StatusReason::kBadRequest, "the name of the object (" + after.metadata.name +
+                                                 ") does not match the name on the URL (" +
+                                                 before.metadata.name + ")");
+  }
+  return Status();
+}
+
+Result<Event> Patch(const testing::Vector& vector, std::vector<std::string>* field_errors) {
+  const Result<Event> original =
+      JsonCodec().DecodeEvent(testing::Bytes(vector, "original"), ApiOf(vector));
+  EXPECT_TRUE(original);
+  Result<Event> result = ApplyPatch(*original, ApiOf(vector), TypeOf(vector),
+                                    testing::Bytes(vector, "patch"), field_errors);
+  if (result) {
+    if (Status status = CheckIdentity(*original, *result); !status.ok()) return status;
+    // A request cannot take the namespace away: the URL's is put back.
+    if (result->metadata.namespace_.empty()) {
+      result->metadata.namespace_ = original->metadata.namespace_;
+    }
+  }
+  return result;
+}
+
+void ExpectVerdict(const testing::Vector& expected, const std::string& name,
+                   const Result<Event>& actual) {
+  ASSERT_EQ(actual.has_value(), expected.at("ok").get<bool>())
+      << (actual ? "" : actual.error().ToString());
+  if (actual) return;
+  EXPECT_EQ(actual.error().code(), expected.at("http_code").get<int>());
+  EXPECT_EQ(ReasonName(actual.error().reason()), expected.at("reason").get<std::string>());
+  if (kOtherWords.contains(name)) return;
+  if (expected.contains("error")) {
+    EXPECT_EQ(actual.error().message(), expected.at("error").get<std::string>());
+  } else {
+    EXPECT_TRUE(testing::BytesMatch(expected, "error", actual.error().message()));
+  }
+}
+
+TEST(Golden, PatchesWithoutFieldValidation) {
+  for (const testing::Vector& vector : testing::LoadGolden("patches.json")) {
+    const std::string name = vector.at("name");
+    SCOPED_TRACE(name);
+    Result<Event> result = Patch(vector, nullptr);
+    ExpectVerdict(vector, name, result);
+    if (!result || !vector.at("ok").get<bool>()) continue;
+    if (kManagedFieldsDropped.contains(name)) result->metadata.managed_fields.clear();
+    std::string json;
+    JsonCodec().AppendEvent(*result, ApiOf(vector), &json);
+    EXPECT_TRUE(testing::BytesMatch(vector, "result_json", json)) << json;
+  }
+}
+
+// "warn" is the verdict where it differs from that without validation; "strict" is
+// what becomes of warnings when they are refused.
+TEST(Golden, PatchesWithFieldValidation) {
+  for (const testing::Vector& vector : testing::LoadGolden("patches.json")) {
+    const std::string name = vector.at("name");
+    SCOPED_TRACE(name);
+    std::vector<std::string> field_errors;
+    const Result<Event> result = Patch(vector, &field_errors);
+    ExpectVerdict(vector.contains("warn") ? vector.at("warn") : vector, name, result);
+    const testing::Vector warnings = vector.value("warnings", testing::Vector::array());
+    if (!result && warnings.empty()) continue;
+    EXPECT_EQ(field_errors, warnings.get<std::vector<std::string>>());
+    // Long refusals are kept as a hash, which says nothing of how they end.
+    if (!vector.contains("strict") || !vector.at("strict").contains("error")) continue;
+    std::string list;
+    for (const std::string& error : field_errors) list += (list.empty() ? "" : ", ") + error;
+    const std::string refusal = vector.at("strict").at("error");
+    EXPECT_TRUE(refusal.ends_with("strict decoding error: " + list)) << refusal;
+  }
+}
+
+}  // namespace
+}  // namespace herald

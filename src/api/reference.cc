@@ -1,0 +1,149 @@
+#include "herald/api/reference.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+
+#include "api/json_decoder.h"
+#include "api/json_reader.h"
+#include "api/object_meta_validation.h"
+#include "base/random.h"
+#include "base/uuid.h"
+
+namespace herald {
+namespace {
+
+// A name in DNS has at most 63 bytes, of which the server needs five.
+constexpr std::size_t kSuffixBytes = 5;
+constexpr std::size_t kMaxPrefixBytes = 63 - kSuffixBytes;
+
+// No vowels, and no digits that could be read as one.
+constexpr std::string_view kSuffixAlphabet = "bcdfghjklmnpqrstvwxz2456789";
+
+// What an object of any kind tells about itself.
+struct AnyObject {
+  std::string kind;
+  std::string api_version;
+  ObjectMeta metadata;
+  bool is_list = false;
+};
+
+// A value of another type counts as missing, as it does for Kubernetes when it
+// does not know the type of an object.
+void ReadText(JsonReader* reader, std::string* out) {
+  out->clear();
+  if (reader->Peek() == JsonReader::Type::kString) {
+    reader->ReadString(out);
+  } else {
+    reader->SkipValue();
+  }
+}
+
+void ReadMetadata(JsonReader* reader, ObjectMeta* metadata) {
+  *metadata = {};
+  if (reader->Peek() != JsonReader::Type::kObject) {
+    reader->SkipValue();
+    return;
+  }
+  const struct {
+    std::string_view key;
+    std::string* value;
+  } wanted[] = {
+      {"name", &metadata->name},
+      {"namespace", &metadata->namespace_},
+      {"uid", &metadata->uid},
+      {"resourceVersion", &metadata->resource_version},
+  };
+  for (bool more = reader->BeginObject(); more; more = reader->NextMember()) {
+    const std::string_view key = reader->ReadKey();
+    const auto* member = std::ranges::find(wanted, key, [](const auto& w) { return w.key; });
+    if (member != std::end(wanted)) {
+      ReadText(reader, member->value);
+    } else {
+      reader->SkipValue();
+    }
+  }
+}
+
+AnyObject ReadObject(JsonReader* reader) {
+  AnyObject object;
+  for (bool more = reader->BeginObject(); more; more = reader->NextMember()) {
+    const std::string_view key = reader->ReadKey();
+    if (key == "kind") {
+      ReadText(reader, &object.kind);
+    } else if (key == "apiVersion") {
+      ReadText(reader, &object.api_version);
+    } else if (key == "metadata") {
+      ReadMetadata(reader, &object.metadata);
+    } else {
+      object.is_list = object.is_list || key == "items";
+      reader->SkipValue();
+    }
+  }
+  return object;
+}
+
+}  // namespace
+
+ObjectReference MakeReference(std::string_view api_version, std::string_view kind,
+                              const ObjectMeta& metadata) {
+  ObjectReference reference;
+  reference.kind = kind;
+  reference.namespace_ = metadata.namespace_;
+  reference.name = metadata.name;
+  reference.uid = metadata.uid;
+  reference.api_version = api_version;
+  reference.resource_version = metadata.resource_version;
+  return reference;
+}
+
+Result<ObjectReference> ReferenceFromJson(std::string_view object) {
+  JsonReader reader(object);
+  const JsonReader::Type type = reader.Peek();
+  if (reader.ok() && type != JsonReader::Type::kObject) {
+    return Status(StatusReason::kBadRequest,
+                  std::string("an object is expected, not a JSON ").append(JsonTypeName(type)));
+  }
+  const AnyObject any = ReadObject(&reader);
+  if (!reader.Finish()) return Status(StatusReason::kBadRequest, reader.error());
+
+  // A version with two slashes takes the kind down with it. One that is only a
+  // slash, or begins with it, names the core group.
+  std::string_view api_version = any.api_version;
+  const bool is_version = std::ranges::count(api_version, '/') <= 1;
+  if (api_version.starts_with('/')) api_version.remove_prefix(1);
+  if (!is_version || (any.kind.empty() && api_version.empty())) {
+    return Status(StatusReason::kBadRequest,
+                  "Object 'Kind' is missing in 'unstructured object has no kind'");
+  }
+  ObjectMeta metadata;
+  if (any.is_list) {
+    metadata.resource_version = any.metadata.resource_version;
+  } else {
+    metadata = any.metadata;
+  }
+  return MakeReference(api_version, any.kind, metadata);
+}
+
+std::string MakeEventName(std::string_view object_name, WallTime time) {
+  std::array<char, 17> hex;  // a sign and 64 bits
+  char* const end = std::to_chars(hex.data(), hex.data() + hex.size(),
+                                  std::int64_t{time.time_since_epoch().count()}, 16)
+                        .ptr;
+  std::string name(object_name);
+  name.append(".").append(hex.data(), end);
+  return IsDns1123Subdomain(name).empty() ? name : RandomUuid();
+}
+
+std::string MakeGeneratedName(std::string_view prefix) {
+  std::string name(prefix.substr(0, kMaxPrefixBytes));
+  Random random(RandomSeed());
+  for (std::size_t i = 0; i < kSuffixBytes; ++i) {
+    name.push_back(kSuffixAlphabet[random.Next() % kSuffixAlphabet.size()]);
+  }
+  return name;
+}
+
+}  // namespace herald

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "herald/api/event.h"
+#include "herald/base/status.h"
+
+namespace herald {
+
+// What a document says it is. Both may be missing: the URL of a request tells as well.
+struct TypeMeta {
+  std::string kind;
+  std::string api_version;
+};
+
+// How a server answers when a body is not what its URL asks for, in Kubernetes'
+// words. All but the last are kBadRequest.
+
+// Whether the document `body` is a `kind` ("Event", "EventList") of `api`; what it
+// leaves open counts as right.
+Status CheckType(const TypeMeta& type, std::string_view kind, EventApi api, std::string_view body);
+
+// A body of the right kind whose content was refused.
+Status CannotBeHandled(std::string_view kind, std::string_view why);
+
+// A body that does not even tell its kind; the answer shows how it begins.
+Status Unrecognized(std::string_view why, std::string_view kind, std::string_view body);
+
+// A body beyond kMaxRequestBytes, kRequestEntityTooLarge.
+Status TooLarge();
+
+}  // namespace herald
