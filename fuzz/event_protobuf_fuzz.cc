@@ -1,0 +1,36 @@
+// An event that can be read from protobuf is written as bytes that read as the same
+// event, in both spellings, and prints as JSON; lists, watch frames and statuses do
+// not crash.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "herald/api/codec.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const herald::Codec& codec = herald::ProtobufCodec();
+  for (const auto api : {herald::EventApi::kCoreV1, herald::EventApi::kEventsV1}) {
+    (void)codec.DecodeEventList(input, api);
+    if (const auto frame = codec.NextFrame(input); frame && *frame) {
+      (void)codec.DecodeWatchFrame((*frame)->payload, api);
+    }
+    const auto event = codec.DecodeEvent(input, api);
+    if (!event) {
+      if (event.error().message().empty()) std::abort();
+      continue;
+    }
+    for (const auto spelling : {herald::EventApi::kCoreV1, herald::EventApi::kEventsV1}) {
+      std::string bytes;
+      codec.AppendEvent(*event, spelling, &bytes);
+      const auto again = codec.DecodeEvent(bytes, spelling);
+      if (!again || *again != *event) std::abort();
+      std::string json;
+      herald::JsonCodec().AppendEvent(*event, spelling, &json);
+    }
+  }
+  (void)codec.DecodeStatus(input);
+  return 0;
+}
