@@ -1,0 +1,85 @@
+// A tour of Herald in one program: a node says what happens to its pods, a crash loop
+// repeats itself, and a small API server in memory receives what is worth keeping. It
+// needs no cluster; `make run` runs it.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "herald/api/codec.h"
+#include "herald/api/table.h"
+#include "herald/record/broadcaster.h"
+#include "herald/record/fakes.h"
+
+namespace {
+
+// The columns of `kubectl get events`, as its users know them.
+void PrintTable(const std::vector<herald::Event>& events) {
+  const herald::Table table =
+      herald::MakeEventTable({}, events, herald::EventApi::kCoreV1, herald::TableObject::kNone,
+                             herald::Timestamp(herald::SystemClock().Now()));
+  const auto print = [&](auto&& cell) {
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      if (table.columns[i].priority > 0 && table.columns[i].name != "Count") continue;
+      fmt::print("{:<22}", cell(i));
+    }
+    fmt::print("\n");
+  };
+  print([&](std::size_t i) { return std::string(table.columns[i].name); });
+  for (const herald::Table::Row& row : table.rows) {
+    print([&](std::size_t i) {
+      const auto* text = std::get_if<std::string>(&row.cells[i]);
+      return text != nullptr ? *text : fmt::format("{}", std::get<std::int64_t>(row.cells[i]));
+    });
+  }
+}
+
+}  // namespace
+
+int main() {
+  const auto server = std::make_shared<herald::MemorySink>();
+  herald::Broadcaster broadcaster;
+  if (!broadcaster.StartRecordingToSink(server).ok()) return 1;
+  herald::Recorder recorder =
+      broadcaster.NewRecorder({.component = "node-agent", .host = "node-1"});
+
+  const herald::ObjectReference web{.kind = "Pod",
+                                    .namespace_ = "default",
+                                    .name = "web-0",
+                                    .uid = "ce611c62-6c1a-4bd8-9029-136a1adf7de4",
+                                    .api_version = "v1"};
+  herald::ObjectReference db = web;
+  db.name = "db-0";
+  db.uid = "4f3a1d7e-90b5-4a43-8d0f-7d2c8e0b6a11";
+
+  fmt::print("A pod starts; another one cannot.\n");
+  recorder.Event(web, herald::kNormal, "Started", "Started container web");
+  for (int i = 0; i < 20; ++i) {
+    recorder.Event(db, herald::kWarning, "BackOff", "Back-off restarting failed container");
+  }
+  for (int i = 0; i < 12; ++i) {
+    recorder.Eventf(db, herald::kWarning, "Unhealthy", "Probe failed: attempt {} timed out", i);
+  }
+  const herald::DrainReport report = broadcaster.Flush(std::chrono::seconds(5));
+
+  fmt::print("\n33 events were recorded. The server has these, repeats merged:\n\n");
+  PrintTable(server->Events());
+
+  fmt::print("\nWhere each of the 33 went:\n\n");
+  std::string metrics;
+  broadcaster.WritePrometheusText(&metrics);
+  fmt::print("{}", metrics);
+
+  fmt::print("\nOne event in the two spellings that Kubernetes has for it:\n\n");
+  const herald::Event first = server->Events().back();
+  for (const auto api : {herald::EventApi::kCoreV1, herald::EventApi::kEventsV1}) {
+    std::string json;
+    herald::JsonCodec().AppendEvent(first, api, &json);
+    fmt::print("{}", json);
+  }
+  return report.complete ? 0 : 1;
+}

@@ -1,0 +1,36 @@
+#include <utility>
+
+#include "base/mutex.h"
+#include "herald/record/sink.h"
+
+namespace herald {
+namespace {
+
+class BlockingSink final : public Sink {
+ public:
+  explicit BlockingSink(std::function<Result<Event>(const SinkRequest&)> write)
+      : write_(std::move(write)) {}
+
+  void Send(SinkRequest request, Completion done) override {
+    Result<Event> answer = Write(request);
+    done(std::move(answer));
+  }
+
+ private:
+  // The lock is held while the function runs: that is the promise, one at a time.
+  Result<Event> Write(const SinkRequest& request) EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return write_(request);
+  }
+
+  Mutex mu_;
+  const std::function<Result<Event>(const SinkRequest&)> write_;
+};
+
+}  // namespace
+
+std::shared_ptr<Sink> MakeBlockingSink(std::function<Result<Event>(const SinkRequest&)> write) {
+  return std::make_shared<BlockingSink>(std::move(write));
+}
+
+}  // namespace herald

@@ -1,0 +1,148 @@
+#include "herald/record/broadcaster.h"
+
+#include <iterator>
+#include <utility>
+
+#include "record/broadcaster_core.h"
+#include "record/event_text.h"
+#include "record/recorder_state.h"
+
+namespace herald {
+namespace {
+
+Published Publishable(WatchType type, std::shared_ptr<const Event> event) {
+  const std::size_t bytes = ApproximateBytes(*event);
+  return {.type = type, .event = std::move(event), .interested = nullptr, .bytes = bytes};
+}
+
+}  // namespace
+
+class Watcher::Impl {
+ public:
+  Impl(std::weak_ptr<Broadcaster::Core> core, std::shared_ptr<Channel> channel)
+      : core_(std::move(core)), channel_(std::move(channel)) {}
+
+  Channel& channel() { return *channel_; }
+
+  void Stop() {
+    if (const auto core = core_.lock()) {
+      core->RemoveChannel(channel_);
+    } else {
+      channel_->CloseAndDiscard();
+    }
+  }
+
+ private:
+  const std::weak_ptr<Broadcaster::Core> core_;
+  const std::shared_ptr<Channel> channel_;
+};
+
+Watcher::Watcher(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Watcher::~Watcher() { Stop(); }
+
+void Watcher::Stop() { impl_->Stop(); }
+
+std::uint64_t Watcher::dropped() const { return impl_->channel().dropped(); }
+
+std::optional<Watcher::Item> Watcher::Next() {
+  std::vector<Item> items = NextBatch(1);
+  if (items.empty()) return std::nullopt;
+  return std::move(items.front());
+}
+
+std::optional<Watcher::Item> Watcher::TryNext() {
+  std::vector<Published> taken;
+  if (impl_->channel().Take(1, &taken) == 0) return std::nullopt;
+  return Item{taken[0].type, std::move(taken[0].event)};
+}
+
+std::vector<Watcher::Item> Watcher::NextBatch(std::size_t max) {
+  std::vector<Published> taken;
+  impl_->channel().WaitAndTake(max, &taken);
+  std::vector<Item> items;
+  items.reserve(taken.size());
+  for (Published& published : taken) items.push_back({published.type, std::move(published.event)});
+  return items;
+}
+
+Broadcaster::Broadcaster(BroadcasterOptions options)
+    : own_executor_(options.executor == nullptr ? std::make_shared<Executor>(Executor::Options{
+                                                      .threads = 1, .clock = options.clock})
+                                                : nullptr),
+      // A pointer that shares nothing stands for an executor that others own.
+      core_(std::make_shared<Core>(
+          options, own_executor_
+                       ? own_executor_
+                       : std::shared_ptr<Executor>(std::shared_ptr<void>(), options.executor))) {}
+
+Broadcaster::~Broadcaster() {
+  Shutdown(core_->options().drain);
+  if (own_executor_) own_executor_->Stop();
+}
+
+Recorder Broadcaster::NewRecorder(RecorderOptions options) {
+  return Recorder(
+      std::make_shared<const Recorder::State>(core_, std::move(options), core_->options().log));
+}
+
+Result<std::unique_ptr<Watcher>> Broadcaster::Watch() { return WatchWithPrefix({}); }
+
+Result<std::unique_ptr<Watcher>> Broadcaster::WatchWithPrefix(std::vector<Watcher::Item> prefix) {
+  std::vector<Published> published;
+  published.reserve(prefix.size());
+  for (Watcher::Item& item : prefix) {
+    published.push_back(Publishable(item.type, std::move(item.event)));
+  }
+  std::shared_ptr<Channel> channel = core_->AddChannel({}, std::move(published));
+  if (!channel) return Status(StatusReason::kGone, "broadcaster already stopped");
+  return std::unique_ptr<Watcher>(
+      new Watcher(std::make_unique<Watcher::Impl>(core_, std::move(channel))));
+}
+
+Status Broadcaster::StartEventWatcher(std::function<void(const Event&)> handler) {
+  return core_->AddHandler(std::move(handler));
+}
+
+Status Broadcaster::StartLogging(std::function<void(std::string_view)> print) {
+  return core_->AddHandler(
+      [print = std::move(print)](const Event& event) { print(EventText(event)); });
+}
+
+Status Broadcaster::StartStructuredLogging(LogFunction log) {
+  return core_->AddHandler([log = std::move(log)](const Event& event) { LogEvent(event, log); });
+}
+
+Status Broadcaster::StartRecordingToSink(std::shared_ptr<Sink> sink, SinkOptions options) {
+  return core_->AddSink(std::move(sink), std::move(options));
+}
+
+Status Broadcaster::Action(WatchType type, std::shared_ptr<const Event> event) {
+  return core_->PublishWaiting(Publishable(type, std::move(event)));
+}
+
+Status Broadcaster::ActionOrDrop(WatchType type, std::shared_ptr<const Event> event) {
+  return core_->Publish(Publishable(type, std::move(event)));
+}
+
+std::vector<SinkStats> Broadcaster::Stats() const {
+  std::vector<SinkStats> all;
+  for (auto& [name, stats] : core_->Stats()) all.push_back(stats);
+  return all;
+}
+
+std::uint64_t Broadcaster::without_sink() const { return core_->without_sink(); }
+
+void Broadcaster::WritePrometheusText(std::string* out) const {
+  out->append(
+      "# HELP herald_recorder_events_total Events by sink and by what became of them.\n"
+      "# TYPE herald_recorder_events_total counter\n");
+  for (const auto& [name, stats] : core_->Stats()) herald::WritePrometheusText(stats, name, out);
+}
+
+DrainReport Broadcaster::Flush(std::chrono::nanoseconds patience) { return core_->Flush(patience); }
+
+DrainReport Broadcaster::Shutdown(std::chrono::nanoseconds patience) {
+  return core_->Shutdown(patience);
+}
+
+}  // namespace herald

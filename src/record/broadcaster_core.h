@@ -1,0 +1,117 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/strand.h"
+#include "herald/record/broadcaster.h"
+#include "record/channel.h"
+#include "record/delivery.h"
+#include "record/published.h"
+
+namespace herald {
+
+// What a Broadcaster shares with its recorders and watchers, which may outlive it.
+//
+// Recorded events are queued under one lock, which also gives each its position. A
+// single distributor, a strand, takes them out in batches and offers each batch to
+// every channel; a batch costs each channel one lock. Under WhenFull::kWait a channel
+// may take only a part: then the distributor stops, and goes on when that channel has
+// room. It never blocks, so it needs no thread of its own.
+//
+// Thread-safe.
+class Broadcaster::Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(BroadcasterOptions options, std::shared_ptr<Executor> executor);
+
+  const Clock& clock() const { return clock_; }
+  const BroadcasterOptions& options() const { return options_; }
+
+  // Queues an event, or refuses it: kTooManyRequests when the queue is full, kGone
+  // after the end. Never blocks.
+  Status Publish(Published published) EXCLUDES(mu_);
+  // The same, but waits for room.
+  Status PublishWaiting(Published published) EXCLUDES(mu_);
+  // Counts an event that could not be one.
+  void CountInvalid(const Published& published, const Status& why) EXCLUDES(mu_);
+
+  // Adds a channel that sees all events queued from now on. Null after the end.
+  std::shared_ptr<Channel> AddChannel(Channel::Hooks hooks, std::vector<Published> prefix)
+      EXCLUDES(mu_);
+  void RemoveChannel(const std::shared_ptr<Channel>& channel) EXCLUDES(mu_);
+
+  Status AddHandler(std::function<void(const Event&)> handler) EXCLUDES(mu_);
+  Status AddSink(std::shared_ptr<Sink> sink, SinkOptions options) EXCLUDES(mu_);
+
+  std::vector<std::pair<std::string, SinkStats>> Stats() const EXCLUDES(mu_);
+  std::uint64_t without_sink() const EXCLUDES(mu_);
+
+  DrainReport Flush(std::chrono::nanoseconds patience) EXCLUDES(mu_);
+  DrainReport Shutdown(std::chrono::nanoseconds patience) EXCLUDES(mu_);
+
+ private:
+  // Calls a function with each event of a channel, one at a time.
+  class Handler;
+
+  struct SinkEntry {
+    std::shared_ptr<Delivery> delivery;
+    // What had been counted before this sink was there.
+    std::uint64_t recorded_before = 0;
+    std::uint64_t invalid_before = 0;
+    std::uint64_t dropped_before = 0;
+    std::uint64_t lost_before = 0;
+  };
+
+  Status PublishLocked(Published&& published, bool* wake) REQUIRES(mu_);
+  void ScheduleDistribution();
+  void Distribute() EXCLUDES(mu_);
+  std::shared_ptr<Channel> AddChannelLocked(const Channel::Options& options, Channel::Hooks hooks,
+                                            std::vector<Published> prefix) REQUIRES(mu_);
+  Channel::Options ChannelOptions() const;
+  std::vector<std::shared_ptr<Delivery>> Deliveries() const EXCLUDES(mu_);
+  bool Drained() const EXCLUDES(mu_);
+  bool WaitUntilDrained(std::chrono::nanoseconds patience);
+  void NotifyProgress() EXCLUDES(progress_mu_);
+  std::uint64_t InFlight() const EXCLUDES(mu_);
+
+  const BroadcasterOptions options_;
+  const std::shared_ptr<Executor> executor_;
+  const Clock& clock_;
+  Strand strand_;
+
+  // What the distributor is handing out; the strand's alone.
+  std::vector<Published> batch_;
+  std::uint64_t batch_base_ = 0;
+  std::vector<std::pair<std::shared_ptr<Channel>, std::size_t>> batch_progress_;
+
+  // Guards all below but the last three. No other lock is taken under it.
+  mutable Mutex mu_;
+  CondVar room_;
+  std::vector<Published> incoming_ GUARDED_BY(mu_);
+  std::size_t occupied_ GUARDED_BY(mu_) = 0;  // incoming_ and batch_ together
+  std::size_t occupied_bytes_ GUARDED_BY(mu_) = 0;
+  std::uint64_t next_position_ GUARDED_BY(mu_) = 0;
+  bool distributing_ GUARDED_BY(mu_) = false;
+  bool stopped_ GUARDED_BY(mu_) = false;
+  std::vector<std::shared_ptr<Channel>> channels_ GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<Handler>> handlers_ GUARDED_BY(mu_);
+  std::vector<SinkEntry> sinks_ GUARDED_BY(mu_);
+  std::uint64_t recorded_ GUARDED_BY(mu_) = 0;
+  std::uint64_t invalid_ GUARDED_BY(mu_) = 0;
+  std::uint64_t dropped_ GUARDED_BY(mu_) = 0;  // before any channel saw them
+  std::uint64_t lost_ GUARDED_BY(mu_) = 0;     // recorded after the end
+  std::uint64_t without_sink_ GUARDED_BY(mu_) = 0;
+
+  // Whoever waits for the pipeline to empty waits here. Taken last, alone.
+  mutable Mutex progress_mu_;
+  CondVar progress_;
+};
+
+}  // namespace herald

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/lru_map.h"
+#include "base/token_bucket.h"
+#include "herald/record/correlation.h"
+#include "record/correlator.h"
+#include "record/event_key.h"
+
+namespace herald {
+
+// A CountCorrelator decides what one recorded event in the old style becomes on the
+// wire: a new object, a patch to one written earlier, or nothing.
+//
+// It exists because a crash-looping pod says the same thing every few seconds, and the
+// API server pays for each copy. Three stages, in this order:
+//
+//   aggregate  from the 10th distinct message for one source, object and reason (each
+//              within 10 min of the last): one "combined" event
+//   observe    seen before: count + 1, sent as a patch
+//   filter     token bucket per source and object: burst 25, one back per 5 min
+//
+// The filter is last on purpose. A suppressed event has already been counted, so the
+// next one let through tells the true count. client-go does the same
+// (tools/record/events_cache.go, EventCorrelate); CountScenarios replays it.
+//
+// A full group has to forget one of its messages, and upstream forgets any. Here it
+// forgets the new one: the first nine go on being counted as themselves, and nothing
+// is allocated for the rest.
+//
+// Where upstream loses or garbles events, it is not followed unless `upstream_exact`:
+//   - the parts of keys are kept apart (EventKeyBuilder);
+//   - a combined event keeps what all members of its group had, annotations and
+//     reporter included, and the name of the event that it was made of. That name is
+//     valid and nobody else has it; upstream makes one up from the time, which may be
+//     neither;
+//   - the server's answer is remembered under the key of what was asked, not under
+//     that of the answer, which for combined events nobody ever looks up;
+//   - an event that was never written is created, even if it is recorded with a count.
+//
+// Thread-confined: each sink's sequencer owns one.
+class CountCorrelator final : public Correlator {
+ public:
+  // A zero among the options means client-go's default.
+  CountCorrelator(CountOptions options, bool upstream_exact);
+
+  // The functions among the options are called from here. One that throws is passed
+  // over in favour of client-go's.
+  Correlation Correlate(std::shared_ptr<const Event> event, WallTime now,
+                        SteadyTime steady) override;
+  void Learn(const std::string& key, const Event& answer) override;
+
+  // Counted events are written as they come or not at all: nothing is ever due.
+  std::vector<Correlation> TakeDue(SteadyTime steady, bool all) override;
+  std::optional<SteadyTime> NextDue() const override;
+
+ private:
+  // The caches are what a correlator weighs (4096 entries each), so an entry holds as
+  // little as will do.
+
+  // Similar events: the hashes of the different messages so far, in order.
+  struct Group {
+    SteadyTime last;
+    std::vector<std::uint64_t> locals;
+  };
+
+  // What was last written, or would have been.
+  struct Written {
+    std::string name;
+    std::string resource_version;
+    Time first_timestamp;
+    std::int32_t count = 0;
+  };
+
+  // Who says something about what: what the spam filter knows events by. The two keys
+  // below are made of it and of what else they want to tell apart.
+  EventKey SourceKey(const Event& event);
+  EventKey GroupKey(const Event& event, const EventKey& source);
+  EventKey FullKey(const Event& event, const EventKey& source);
+  void AddSource(const Event& event, const EventKey& source, std::string_view field_path);
+
+  // Whether the event is to be combined with others; *key is then its group's.
+  bool JoinGroup(const Event& event, const EventKey& source, SteadyTime steady, EventKey* key);
+  std::shared_ptr<Event> Combined(const Event& event, WallTime now);
+  std::string CombinedName(const Event& event, WallTime now);
+  bool IsSpam(const Event& observed, const EventKey& source, SteadyTime steady);
+  std::int32_t OneMore(std::int32_t count) const;
+
+  const CountOptions options_;
+  const TokenBucket::Limits limits_;
+  const bool upstream_exact_;
+  WallTime last_name_time_;  // of the last name that was made from the time
+  EventKeyBuilder keys_;
+  LruMap<EventKey, Group, EventKeyHash> groups_;
+  LruMap<EventKey, Written, EventKeyHash> written_;
+  LruMap<EventKey, TokenBucket, EventKeyHash> buckets_;
+};
+
+}  // namespace herald

@@ -1,0 +1,449 @@
+#include "record/delivery.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "herald/api/reference.h"
+#include "record/count_correlator.h"
+#include "record/series_correlator.h"
+
+namespace herald {
+namespace {
+
+// How many events the sequencer takes in at most, beyond those that wait in the
+// channel. It must see some way ahead to find other objects to go on with while one
+// is blocked; more would only move the bound of the channel.
+constexpr std::size_t kMaxAdmitted = 1000;
+
+// A server that asks for more patience than this would hold an event longer than
+// most servers keep it.
+constexpr std::chrono::minutes kMaxRetryAfter{5};
+
+// How often losses are reported at most.
+constexpr std::chrono::minutes kReportInterval{1};
+
+bool IsOldStyle(const Event& event) { return event.event_time.is_zero(); }
+
+// Outcomes that a reader of events would miss without noticing.
+constexpr Outcome kLosses[] = {Outcome::kDropped, Outcome::kRejected, Outcome::kGaveUp};
+
+bool NamespaceIsTerminating(const Status& status) {
+  const auto& causes = status.details().causes;
+  return std::any_of(causes.begin(), causes.end(), [](const StatusCause& cause) {
+    return cause.reason == "NamespaceTerminating";
+  });
+}
+
+}  // namespace
+
+Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_exact) {
+  if (status.ok()) return Judgement::kDone;
+  if (status.origin() == Status::Origin::kLocal) {
+    // What was never sent because it could not be put together never will be.
+    const bool unsendable = status.Is(StatusReason::kBadRequest) ||
+                            status.Is(StatusReason::kInvalid) ||
+                            status.Is(StatusReason::kRequestEntityTooLarge);
+    return unsendable ? Judgement::kReject : Judgement::kRetry;
+  }
+  if (request.verb == SinkRequest::Verb::kPatch && status.code() == 404) {
+    return Judgement::kCreateInstead;
+  }
+  if (status.Is(StatusReason::kAlreadyExists)) {
+    // A series whose first event is still on its way from elsewhere.
+    return request.event->series ? Judgement::kRetry : Judgement::kRejectQuietly;
+  }
+  if (status.code() == 403 && NamespaceIsTerminating(status)) return Judgement::kRejectQuietly;
+  if (!upstream_exact && (status.code() == 429 || status.code() >= 500)) return Judgement::kRetry;
+  return Judgement::kReject;
+}
+
+// One write, from its first try to its outcome.
+struct Delivery::Attempt {
+  Published published;  // without an event where a series is written for its count
+  Correlation correlation;
+  std::string object;
+  int tries = 0;
+  bool answered = false;  // the sink has called back for the current try
+};
+
+Delivery::Delivery(Setup setup)
+    : sink_(std::move(setup.sink)),
+      options_(std::move(setup.options)),
+      clock_(*setup.clock),
+      executor_(std::move(setup.executor)),
+      log_(std::move(setup.log)),
+      upstream_exact_(setup.upstream_exact),
+      on_progress_(std::move(setup.on_progress)),
+      strand_(executor_.get()),
+      count_(std::make_unique<CountCorrelator>(options_.count, upstream_exact_)),
+      series_(std::make_unique<SeriesCorrelator>(options_.series, upstream_exact_)),
+      random_(RandomSeed()) {}
+
+void Delivery::Attach(std::shared_ptr<Channel> channel) { channel_ = std::move(channel); }
+
+void Delivery::PostAndPump(std::function<void()> task) {
+  ++wakes_;
+  strand_.Post([self = shared_from_this(), task = std::move(task)] {
+    if (task) task();
+    self->Pump();
+    --self->wakes_;
+    if (self->idle_) self->on_progress_();
+  });
+}
+
+void Delivery::Wake() { PostAndPump(nullptr); }
+
+void Delivery::CountDropped(const Published& published) {
+  Resolve(published, Outcome::kDropped, Status(StatusReason::kTooManyRequests, "queue is full"));
+  // Drops come by the thousand; one look at them is enough.
+  if (report_posted_.exchange(true)) return;
+  PostAndPump([this] {
+    report_posted_ = false;
+    ReportLosses();
+  });
+}
+
+void Delivery::RequestFlush() {
+  PostAndPump([this] { flush_requested_ = true; });
+}
+
+bool Delivery::Idle() const { return wakes_ == 0 && idle_; }
+
+void Delivery::Abandon() {
+  PostAndPump([this] { AbandonHere(); });
+}
+
+SinkStats Delivery::Stats() const {
+  SinkStats stats;
+  for (std::size_t i = 0; i < kOutcomes; ++i) stats.outcomes[i] = outcomes_[i];
+  stats.requests = requests_;
+  stats.retries = retries_;
+  return stats;
+}
+
+// One object for all keeps the strict order of upstream.
+std::string Delivery::ObjectKey(const Event& event) const {
+  if (upstream_exact_) return {};
+  const ObjectReference& object = event.involved_object;
+  return fmt::format("{}\n{}\n{}\n{}", object.namespace_, object.name, object.kind, object.uid);
+}
+
+Correlator& Delivery::CorrelatorFor(const Event& event) {
+  return IsOldStyle(event) ? *count_ : *series_;
+}
+
+void Delivery::Log(LogLevel level, std::string_view message, const Event& event,
+                   const Status& status) const {
+  if (!log_) return;
+  const std::string name = event.metadata.namespace_ + "/" + event.metadata.name;
+  const std::string why = status.ToString();
+  try {
+    log_({.level = level,
+          .message = message,
+          .fields = {{"event", name}, {"reason", event.reason}, {"err", why}}});
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a log that fails stops nothing
+  }
+}
+
+void Delivery::Pump() {
+  if (abandoned_) return;
+  std::vector<Published> batch;
+  if (admitted_ < kMaxAdmitted) channel_->Take(kMaxAdmitted - admitted_, &batch);
+  for (Published& published : batch) Admit(std::move(published));
+  TakeDue(false);
+  StartReady();
+  if (flush_requested_ && objects_.empty() && channel_->empty()) {
+    flush_requested_ = false;
+    TakeDue(true);
+    StartReady();
+  }
+  ScheduleDue();
+  UpdateIdle();
+}
+
+void Delivery::Admit(Published published) {
+  ++admitted_;
+  const auto object = objects_.try_emplace(ObjectKey(*published.event)).first;
+  object->second.waiting.push_back(std::move(published));
+  MarkReady(object);
+}
+
+// To be called after each thing that is put into an object; the first makes it ready.
+void Delivery::MarkReady(Objects::iterator object) {
+  const Object& state = object->second;
+  if (!state.current && state.waiting.size() + state.due.size() == 1)
+    ready_.push_back(object->first);
+}
+
+void Delivery::StartReady() {
+  while (under_way_ < options_.max_in_flight) {
+    if (!awake_.empty()) {
+      std::shared_ptr<Attempt> attempt = std::move(awake_.front());
+      awake_.pop_front();
+      ++under_way_;
+      Send(std::move(attempt));
+      continue;
+    }
+    if (ready_.empty()) break;
+    const auto object = objects_.find(ready_.front());
+    ready_.pop_front();
+    Start(object);
+  }
+}
+
+// Correlates what waits for this object until something is to be sent.
+void Delivery::Start(Objects::iterator object) {
+  Object& state = object->second;
+  while (!state.current && (!state.due.empty() || !state.waiting.empty())) {
+    auto attempt = std::make_shared<Attempt>();
+    attempt->object = object->first;
+    if (!state.due.empty()) {
+      attempt->correlation = std::move(state.due.front());
+      state.due.pop_front();
+    } else {
+      attempt->published = std::move(state.waiting.front());
+      state.waiting.pop_front();
+      const std::shared_ptr<const Event>& event = attempt->published.event;
+      attempt->correlation = CorrelatorFor(*event).Correlate(event, clock_.Now(), clock_.Steady());
+      if (attempt->correlation.action == Correlation::Action::kMerge) {
+        merged_[attempt->correlation.key].push_back(std::move(attempt->published));
+        --admitted_;
+        continue;
+      }
+      if (attempt->correlation.action == Correlation::Action::kSuppress) {
+        --admitted_;
+        Resolve(attempt->published, Outcome::kFiltered, Status());
+        continue;
+      }
+    }
+    state.current = attempt;
+    ++under_way_;
+    Send(std::move(attempt));
+    return;
+  }
+  if (!state.current) objects_.erase(object);
+}
+
+void Delivery::TakeDue(bool all) {
+  for (Correlation& due : series_->TakeDue(clock_.Steady(), all)) {
+    const auto object = objects_.try_emplace(ObjectKey(*due.request.event)).first;
+    object->second.due.push_back(std::move(due));
+    MarkReady(object);
+  }
+}
+
+void Delivery::ScheduleDue() {
+  const std::optional<SteadyTime> due = series_->NextDue();
+  if (!due || (due_timer_ && *due_timer_ <= *due)) return;
+  due_timer_ = due;
+  executor_->PostAt(*due, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->PostAndPump([self] { self->due_timer_.reset(); });
+    }
+  });
+}
+
+void Delivery::Send(std::shared_ptr<Attempt> attempt) {
+  ++requests_;
+  if (attempt->tries++ > 0) ++retries_;
+  const auto done = [self = shared_from_this(), attempt](Result<Event> answer) {
+    self->strand_.Post([self, attempt, answer = std::move(answer)]() mutable {
+      // A sink that calls back twice is answered once.
+      if (std::exchange(attempt->answered, true)) return;
+      self->OnAnswer(attempt, std::move(answer));
+    });
+  };
+  attempt->answered = false;
+  try {
+    sink_->Send(attempt->correlation.request, done);
+  } catch (const std::exception& e) {
+    done(Status(StatusReason::kInternalError, std::string("sink threw: ") + e.what()));
+  } catch (...) {
+    done(Status(StatusReason::kInternalError, "sink threw"));
+  }
+}
+
+void Delivery::OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> answer) {
+  if (abandoned_) return;
+  SinkRequest& request = attempt->correlation.request;
+  const Status status = answer ? Status() : answer.error();
+  switch (Judge(request, status, upstream_exact_)) {
+    case Judgement::kDone: {
+      CorrelatorFor(*request.event).Learn(attempt->correlation.key, *answer);
+      const bool is_new = request.verb == SinkRequest::Verb::kCreate;
+      Finish(attempt, is_new ? Outcome::kWritten : Outcome::kMerged, status);
+      break;
+    }
+    case Judgement::kCreateInstead: {
+      // 404 is ordinary here: the event outlived its time on the server (one hour by
+      // default) while we still remember it. Create it anew under the same name. The
+      // server refuses a create that carries a resourceVersion, so drop it.
+      auto event = std::make_shared<Event>(*request.event);
+      event->metadata.resource_version.clear();
+      request.verb = SinkRequest::Verb::kCreate;
+      request.event = std::move(event);
+      request.patch.clear();
+      --attempt->tries;  // the same try goes on
+      Send(attempt);
+      break;
+    }
+    case Judgement::kRetry:
+      Retry(attempt, status);
+      break;
+    case Judgement::kReject:
+      Log(LogLevel::kError, "Server rejected event (will not retry!)", *request.event, status);
+      Finish(attempt, Outcome::kRejected, status);
+      break;
+    case Judgement::kRejectQuietly:
+      Log(LogLevel::kDebug, "Server rejected event (will not retry!)", *request.event, status);
+      // A repeated create that meets its own first try, whose answer was lost.
+      Finish(attempt,
+             attempt->tries > 1 && status.Is(StatusReason::kAlreadyExists) ? Outcome::kWritten
+                                                                           : Outcome::kRejected,
+             status);
+      break;
+  }
+}
+
+std::chrono::nanoseconds Delivery::RetryDelay(const Attempt& attempt, const Status& why) {
+  if (!upstream_exact_ && why.retry_after().count() > 0) {
+    return std::min<std::chrono::nanoseconds>(why.retry_after(), kMaxRetryAfter);
+  }
+  const double base = std::chrono::duration<double, std::nano>(options_.retry_after).count();
+  double factor = 1;
+  if (!IsOldStyle(*attempt.correlation.request.event)) {
+    factor = 1 + 0.25 * random_.Unit();
+  } else if (attempt.tries == 1) {
+    // So that many programs do not all come back at the same moment.
+    factor = random_.Unit();
+  }
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(base * factor));
+}
+
+void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why) {
+  const Event& event = *attempt->correlation.request.event;
+  if (attempt->tries >= options_.max_tries) {
+    Log(LogLevel::kError, "Unable to write event (retry limit exceeded!)", event, why);
+    Finish(attempt, Outcome::kGaveUp, why);
+    return;
+  }
+  Log(LogLevel::kWarn, "Unable to write event (may retry after sleeping)", event, why);
+  // Its object stays busy, but its turn goes to another one.
+  --under_way_;
+  ++sleeping_;
+  executor_->PostAt(clock_.Steady() + RetryDelay(*attempt, why),
+                    [weak = weak_from_this(), attempt] {
+                      const auto self = weak.lock();
+                      if (!self) return;
+                      self->PostAndPump([self, attempt] {
+                        if (self->abandoned_) return;
+                        --self->sleeping_;
+                        self->awake_.push_back(attempt);
+                      });
+                    });
+  Pump();
+}
+
+void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
+                      const Status& status) {
+  --under_way_;
+  if (attempt->published.event) {
+    --admitted_;
+    Resolve(attempt->published, outcome, status);
+  }
+  // What was counted into this write shares its fate: merged where it succeeded.
+  if (auto merged = merged_.extract(attempt->correlation.key)) {
+    const bool good = outcome == Outcome::kWritten || outcome == Outcome::kMerged;
+    for (const Published& published : merged.mapped()) {
+      Resolve(published, good ? Outcome::kMerged : outcome, status);
+    }
+  }
+  const auto object = objects_.find(attempt->object);
+  object->second.current.reset();
+  if (object->second.waiting.empty() && object->second.due.empty()) {
+    objects_.erase(object);
+  } else {
+    ready_.push_back(object->first);
+  }
+  ReportLosses();
+  Pump();
+}
+
+void Delivery::Resolve(const Published& published, Outcome outcome, const Status& status) {
+  ++outcomes_[static_cast<std::size_t>(outcome)];
+  Tell(published, outcome, status);
+}
+
+// After a loss one event about the program itself says how many were lost and why.
+void Delivery::ReportLosses() {
+  if (upstream_exact_ || !options_.self || abandoned_) return;
+  std::uint64_t lost = 0;
+  std::string causes;
+  for (const Outcome outcome : kLosses) {
+    const auto i = static_cast<std::size_t>(outcome);
+    const std::uint64_t count = outcomes_[i] - reported_[i];
+    if (count == 0) continue;
+    lost += count;
+    causes += fmt::format("{}{} {}", causes.empty() ? "" : ", ", count, OutcomeName(outcome));
+  }
+  const SteadyTime now = clock_.Steady();
+  if (lost == 0 || (last_report_ && now - *last_report_ < kReportInterval)) return;
+  last_report_ = now;
+  for (const Outcome outcome : kLosses) {
+    const auto i = static_cast<std::size_t>(outcome);
+    reported_[i] = outcomes_[i];
+  }
+  const WallTime wall = clock_.Now();
+  auto event = std::make_shared<Event>();
+  event->involved_object = *options_.self;
+  event->metadata.namespace_ =
+      options_.self->namespace_.empty() ? "default" : options_.self->namespace_;
+  event->metadata.name = MakeEventName(options_.self->name, wall);
+  event->reason = "EventsLost";
+  event->message = fmt::format("{} events were lost: {}", lost, causes);
+  event->type = kWarning;
+  event->count = 1;
+  event->first_timestamp = event->last_timestamp = Time(Timestamp(wall).seconds(), 0);
+  event->source.component = event->reporting_controller = "herald";
+
+  auto attempt = std::make_shared<Attempt>();
+  attempt->correlation.request = {
+      .verb = SinkRequest::Verb::kCreate, .api = EventApi::kCoreV1, .event = std::move(event)};
+  attempt->object = ObjectKey(*attempt->correlation.request.event);
+  objects_[attempt->object].due.push_back(std::move(attempt->correlation));
+  MarkReady(objects_.find(attempt->object));
+}
+
+void Delivery::AbandonHere() {
+  if (std::exchange(abandoned_, true)) return;
+  const Status why(StatusReason::kCancelled, "the broadcaster was shut down");
+  std::vector<Published> rest;
+  while (channel_->Take(kMaxAdmitted, &rest) > 0) {
+  }
+  for (const Published& published : rest) Resolve(published, Outcome::kLost, why);
+  for (const auto& [key, object] : objects_) {
+    if (object.current && object.current->published.event) {
+      Resolve(object.current->published, Outcome::kLost, why);
+    }
+    for (const Published& published : object.waiting) Resolve(published, Outcome::kLost, why);
+  }
+  for (const auto& [key, merged] : merged_) {
+    for (const Published& published : merged) Resolve(published, Outcome::kLost, why);
+  }
+  objects_.clear();
+  merged_.clear();
+  awake_.clear();
+  idle_ = true;
+}
+
+void Delivery::UpdateIdle() {
+  const bool idle = abandoned_ || (objects_.empty() && under_way_ == 0 && sleeping_ == 0 &&
+                                   awake_.empty() && !flush_requested_ && channel_->empty());
+  idle_ = idle;
+  if (idle && wakes_ == 0) on_progress_();
+}
+
+}  // namespace herald

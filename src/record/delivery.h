@@ -1,0 +1,174 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strand.h"
+#include "herald/base/clock.h"
+#include "herald/base/log.h"
+#include "herald/record/broadcaster.h"
+#include "record/channel.h"
+#include "record/correlator.h"
+#include "record/published.h"
+
+namespace herald {
+
+// What to do about the answer to a request.
+enum class Judgement : std::uint8_t {
+  kDone,
+  kCreateInstead,  // the event outlived its time on the server: make it anew
+  kRetry,
+  kReject,
+  kRejectQuietly,  // refused for a reason that is nobody's fault
+};
+
+// client-go's rules (tools/record event.go recordEvent, tools/events
+// event_broadcaster.go recordEvent), with the retries that it lacks unless
+// `upstream_exact`: there any answer of the server is final, and a server that was
+// merely busy loses the event.
+Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_exact);
+
+// A Delivery carries the events of one sink from the broadcaster's channel to the
+// server: correlated, in order, tried again where it makes sense, and accounted for.
+//
+// Its sequencer, a strand, owns the correlators and everything below. An event is
+// correlated only when nothing about the same object is under way, because the answer
+// to the last write (a name, a count) decides what the next one is. So events about
+// one object stay in order, and an object that the server does not take holds up
+// nobody but itself:
+//
+//   channel ──> waiting, by object ──> under way (at most max_in_flight)
+//                      ^                   │ answered
+//                      └──── sleeping <────┤ to be tried again
+//                                          └──> outcome
+//
+// With upstream_exact all events count as being about one object, which is how
+// client-go does it: one at a time, and everybody waits for the one that sleeps.
+//
+// Thread-safe; what is marked so runs on the strand alone.
+class Delivery : public std::enable_shared_from_this<Delivery> {
+ public:
+  struct Setup {
+    std::shared_ptr<Sink> sink;
+    SinkOptions options;
+    // Shared, because a sink may answer after the broadcaster is gone.
+    std::shared_ptr<Executor> executor;
+    const Clock* clock = nullptr;
+    LogFunction log;
+    bool upstream_exact = false;
+    std::function<void()> on_progress;  // something may have come to its end
+  };
+
+  explicit Delivery(Setup setup);
+
+  // Where its events come from. To be called once, before anything else.
+  void Attach(std::shared_ptr<Channel> channel);
+
+  // The channel has something. Any thread.
+  void Wake();
+
+  // An event never came as far as the sequencer. Any thread.
+  void CountDropped(const Published& published);
+
+  // Writes the counts of open series once everything before them is written. Any
+  // thread.
+  void RequestFlush();
+
+  // Whether every event that was offered has its outcome. Any thread.
+  bool Idle() const;
+
+  // Gives up everything that has no outcome yet: kLost. Any thread.
+  void Abandon();
+
+  // Outcomes and requests so far; `recorded` and `in_flight` are the caller's to fill
+  // in, as only the broadcaster knows what was recorded. Any thread.
+  SinkStats Stats() const;
+  const std::string& name() const { return options_.name; }
+
+ private:
+  struct Attempt;
+  struct Object {
+    std::deque<Published> waiting;
+    std::deque<Correlation> due;       // counts of its series that are to be written
+    std::shared_ptr<Attempt> current;  // the write that is under way or sleeping
+  };
+  using Objects = std::unordered_map<std::string, Object>;
+
+  // Lets a function run on the strand, and Pump() after it.
+  void PostAndPump(std::function<void()> task);
+
+  // All of these run on the strand.
+  void Pump();
+  void Admit(Published published);
+  void MarkReady(Objects::iterator object);
+  void StartReady();
+  void Start(Objects::iterator object);
+  void TakeDue(bool all);
+  void ScheduleDue();
+  void Send(std::shared_ptr<Attempt> attempt);
+  void OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> answer);
+  void Retry(const std::shared_ptr<Attempt>& attempt, const Status& why);
+  void Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome, const Status& status);
+  void Resolve(const Published& published, Outcome outcome, const Status& status);
+  void ReportLosses();
+  void AbandonHere();
+  void UpdateIdle();
+
+  std::string ObjectKey(const Event& event) const;
+  Correlator& CorrelatorFor(const Event& event);
+  std::chrono::nanoseconds RetryDelay(const Attempt& attempt, const Status& why);
+  void Log(LogLevel level, std::string_view message, const Event& event,
+           const Status& status) const;
+
+  const std::shared_ptr<Sink> sink_;
+  const SinkOptions options_;
+  const Clock& clock_;
+  const std::shared_ptr<Executor> executor_;
+  const LogFunction log_;
+  const bool upstream_exact_;
+  const std::function<void()> on_progress_;
+  std::shared_ptr<Channel> channel_;  // set once, by Attach()
+
+  // Wakes that the sequencer has not answered yet. While there is one, idle_ is old.
+  std::atomic<int> wakes_{0};
+  std::atomic<bool> idle_{true};
+  std::atomic<bool> report_posted_{false};
+  std::atomic<std::uint64_t> requests_{0};
+  std::atomic<std::uint64_t> retries_{0};
+  std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};
+
+  Strand strand_;
+
+  // The rest belongs to the strand.
+  const std::unique_ptr<Correlator> count_;
+  const std::unique_ptr<Correlator> series_;
+  Random random_;
+  Objects objects_;                             // those with anything waiting or under way
+  std::deque<std::string> ready_;               // objects with something waiting and not busy
+  std::deque<std::shared_ptr<Attempt>> awake_;  // slept enough, waiting for a turn
+  std::size_t admitted_ = 0;                    // events in objects_ and under way
+  std::size_t under_way_ = 0;
+  std::size_t sleeping_ = 0;
+  // Events that were counted but not yet written, by what Correlation::key says.
+  std::unordered_map<std::string, std::vector<Published>> merged_;
+  bool flush_requested_ = false;
+  bool abandoned_ = false;
+  std::optional<SteadyTime> due_timer_;
+
+  // For the summary of what was lost.
+  std::array<std::uint64_t, kOutcomes> reported_{};
+  std::optional<SteadyTime> last_report_;
+};
+
+}  // namespace herald

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace herald {
+
+// An EventKey stands for what two events must have in common to be "the same": 128
+// bits of a hash instead of some 200 bytes of text, which is why a full cache of a
+// correlator is small and why a lookup compares two words.
+//
+// Equal keys mean equal texts. By chance two texts share a key once in 2^64 texts or
+// so; on purpose nobody can find two, because the hash is keyed with a secret.
+struct EventKey {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+
+  auto operator<=>(const EventKey&) const = default;
+
+  static constexpr std::size_t kBytes = 16;
+
+  // The bytes, for whoever has to carry a key about without knowing what it is.
+  std::string ToBytes() const;
+  static std::optional<EventKey> FromBytes(std::string_view bytes);
+};
+
+// The key is a hash already.
+struct EventKeyHash {
+  std::size_t operator()(const EventKey& key) const noexcept {
+    return static_cast<std::size_t>(key.low);
+  }
+};
+
+// The secret of a hash: 16 random bytes.
+using HashSecret = std::array<std::uint64_t, 2>;
+HashSecret MakeHashSecret();
+
+// SipHash with 128 bits of output (Aumasson and Bernstein, 2012). Keys are made with
+// the 1-3 variant, which hash tables of other languages trust as well; the slower 2-4
+// is the one that its authors publish test vectors for.
+EventKey SipHash13(std::string_view text, const HashSecret& secret);
+EventKey SipHash24(std::string_view text, const HashSecret& secret);
+
+// An EventKeyBuilder collects the parts of a key in a buffer that is used over and
+// over, and hashes them at once.
+//
+// client-go joins the parts of its keys without anything between them, so that
+// component "ab" on host "c" is the same as "a" on "bc", and one of the two events is
+// lost (tools/record/events_cache.go). Here each part carries its length, unless
+// upstream's behaviour is asked for.
+//
+// Thread-confined.
+class EventKeyBuilder {
+ public:
+  explicit EventKeyBuilder(bool join_like_upstream)
+      : secret_(MakeHashSecret()), join_like_upstream_(join_like_upstream) {}
+
+  // Starts anew. Keys of different `kind`s never meet, except under upstream's rule.
+  EventKeyBuilder& Start(char kind) {
+    used_ = 0;
+    if (!join_like_upstream_) buffer_[used_++] = kind;
+    return *this;
+  }
+
+  EventKeyBuilder& Add(std::string_view part) {
+    Ensure(kMaxLengthBytes + part.size());
+    if (!join_like_upstream_) AddLength(part.size());
+    if (!part.empty()) std::memcpy(&buffer_[used_], part.data(), part.size());
+    used_ += part.size();
+    return *this;
+  }
+  // A key as a part of another: what it stands for.
+  EventKeyBuilder& Add(const EventKey& key) {
+    Ensure(EventKey::kBytes);
+    std::memcpy(&buffer_[used_], &key.low, sizeof(key.low));
+    std::memcpy(&buffer_[used_ + sizeof(key.low)], &key.high, sizeof(key.high));
+    used_ += EventKey::kBytes;
+    return *this;
+  }
+
+  EventKey Finish() const { return SipHash13(std::string_view(buffer_.data(), used_), secret_); }
+
+  // A key of one part, without the detour through the buffer.
+  EventKey Of(std::string_view text) const { return SipHash13(text, secret_); }
+
+ private:
+  static constexpr std::size_t kMaxLengthBytes = 9;
+
+  void Ensure(std::size_t bytes) {
+    if (buffer_.size() - used_ < bytes) buffer_.resize(2 * (used_ + bytes));
+  }
+
+  // One byte will do for most; nine for the rest.
+  void AddLength(std::size_t length) {
+    constexpr std::size_t kLong = 0xff;
+    if (length < kLong) {
+      buffer_[used_++] = static_cast<char>(length);
+      return;
+    }
+    buffer_[used_++] = static_cast<char>(kLong);
+    for (std::size_t i = 0; i < 8; ++i) buffer_[used_++] = static_cast<char>(length >> (8 * i));
+  }
+
+  const HashSecret secret_;
+  const bool join_like_upstream_;
+  // Room for most keys; what is used of it, is used_.
+  std::vector<char> buffer_ = std::vector<char>(512);
+  std::size_t used_ = 0;
+};
+
+}  // namespace herald

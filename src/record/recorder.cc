@@ -1,0 +1,183 @@
+#include "herald/record/recorder.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <exception>
+#include <utility>
+
+#include "herald/api/reference.h"
+#include "record/recorder_state.h"
+
+namespace herald {
+namespace {
+
+// What a server takes of a new-style event; it refuses one byte more.
+constexpr std::size_t kMaxNote = 1024;
+constexpr std::size_t kMaxWord = 128;  // action, reason, reportingInstance
+
+// Servers do not limit the message of an old-style event. Readers are told to expect
+// up to 64 KiB, and a message beyond that is a mistake that should not fill etcd.
+constexpr std::size_t kMaxMessage = 64 << 10;
+
+// What shows that a text was cut.
+constexpr std::string_view kCut = "...";
+
+// Cuts a text to `limit` bytes, between characters, and marks where.
+void Cut(std::size_t limit, std::string* text) {
+  if (text->size() <= limit) return;
+  std::size_t end = limit - kCut.size();
+  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xc0) == 0x80) --end;
+  text->resize(end);
+  text->append(kCut);
+}
+
+// Wall time that no two calls of this process share: names are made of it, and
+// upstream's collide where two calls meet in one nanosecond.
+WallTime Unique(WallTime now) {
+  static std::atomic<std::int64_t> last{0};
+  std::int64_t mine = now.time_since_epoch().count();
+  std::int64_t before = last.load(std::memory_order_relaxed);
+  do {
+    if (mine <= before) mine = before + 1;
+  } while (!last.compare_exchange_weak(before, mine, std::memory_order_relaxed));
+  return WallTime(std::chrono::nanoseconds(mine));
+}
+
+bool IsEvent(const ObjectReference& object) {
+  return object.kind == "Event" &&
+         (object.api_version == "v1" || object.api_version.starts_with("events.k8s.io/"));
+}
+
+std::string InstanceName(const RecorderOptions& options, bool upstream_exact) {
+  std::string name =
+      options.api == EventApi::kCoreV1 ? options.host : options.component + "-" + options.host;
+  if (!upstream_exact) Cut(kMaxWord, &name);
+  return name;
+}
+
+}  // namespace
+
+Recorder::State::State(std::shared_ptr<Broadcaster::Core> core, RecorderOptions options,
+                       LogFunction log)
+    : core_(std::move(core)),
+      options_(std::move(options)),
+      reporting_instance_(InstanceName(options_, core_->options().upstream_exact)),
+      log_(std::move(log)) {}
+
+std::shared_ptr<const Recorder::State> Recorder::State::WithLog(LogFunction log) const {
+  return std::make_shared<const State>(core_, options_, std::move(log));
+}
+
+std::shared_ptr<const Interested> Recorder::State::WhoIsInterested(Occurrence* occurrence) const {
+  if (!options_.on_outcome && !occurrence->on_outcome) return nullptr;
+  return std::make_shared<const Interested>(
+      Interested{options_.on_outcome, std::move(occurrence->on_outcome)});
+}
+
+std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectReference& object,
+                                                                Occurrence* occurrence,
+                                                                std::string&& message) const {
+  const bool exact = core_->options().upstream_exact;
+  const WallTime now = core_->clock().Now();
+  const Timestamp when(occurrence->when.value_or(now));
+
+  auto event = std::make_shared<herald::Event>();
+  event->metadata.namespace_ = object.namespace_.empty() ? "default" : object.namespace_;
+  event->metadata.name = MakeEventName(object.name, exact ? now : Unique(now));
+  event->metadata.annotations = std::move(occurrence->annotations);
+  event->involved_object = object;
+  event->type = occurrence->type;
+  event->reason = occurrence->reason;
+  event->action = occurrence->action;
+  event->message = std::move(message);
+  event->related = std::move(occurrence->related);
+  event->reporting_controller = options_.component;
+  event->reporting_instance = reporting_instance_;
+  if (options_.api == EventApi::kCoreV1) {
+    event->source = {.component = options_.component, .host = options_.host};
+    event->first_timestamp = event->last_timestamp = Time(when.seconds(), when.nanos());
+    event->count = 1;
+    if (!exact) Cut(kMaxMessage, &event->message);
+  } else {
+    event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
+    if (!exact) {
+      // The server asks for an action; the old calls have none to give.
+      if (event->action.empty()) event->action = event->reason;
+      Cut(kMaxWord, &event->action);
+      Cut(kMaxWord, &event->reason);
+      Cut(kMaxNote, &event->message);
+    }
+  }
+  return event;
+}
+
+void Recorder::State::Complain(std::string_view message, const Status& why) const {
+  if (!log_) return;
+  const std::string text = why.ToString();
+  log_({.level = LogLevel::kError, .message = message, .fields = {{"err", text}}});
+}
+
+void Recorder::State::Refuse(Published published, std::string_view complaint,
+                             const Status& why) const {
+  core_->CountInvalid(published, why);
+  Complain(complaint, why);
+}
+
+void Recorder::State::Write(const ObjectReference& object, Occurrence&& occurrence,
+                            std::string message) const {
+  Published published;
+  published.interested = WhoIsInterested(&occurrence);
+  const bool exact = core_->options().upstream_exact;
+  if (!exact && object.name.empty() && object.kind.empty()) {
+    return Refuse(std::move(published), "Could not construct reference, will not report event",
+                  Status(StatusReason::kInvalid, "the reference has neither kind nor name"));
+  }
+  if (!exact && IsEvent(object)) {
+    return Refuse(std::move(published), "Could not construct reference, will not report event",
+                  Status(StatusReason::kInvalid, "an event about an event would never end"));
+  }
+  if (occurrence.type != kNormal && occurrence.type != kWarning) {
+    return Refuse(std::move(published), "Unsupported event type",
+                  Status(StatusReason::kInvalid,
+                         fmt::format("type is '{}', not Normal or Warning", occurrence.type)));
+  }
+  published.event = MakeEvent(object, &occurrence, std::move(message));
+  published.bytes = ApproximateBytes(*published.event);
+  const std::shared_ptr<const Interested> interested = published.interested;
+  const Status status = core_->Publish(std::move(published));
+  if (status.ok()) return;
+  const bool full = status.Is(StatusReason::kTooManyRequests);
+  Published unpublished;
+  unpublished.interested = interested;
+  Tell(unpublished, full ? Outcome::kDropped : Outcome::kLost, status);
+  Complain(full ? "Unable to record event: too many queued events, dropped event"
+                : "Unable to record event (will not retry!)",
+           status);
+}
+
+// Whatever goes wrong here must not reach the caller, whose work is another: at worst
+// there is no memory left for an event, and then none for a complaint either.
+void Recorder::Write(const ObjectReference& object, Occurrence occurrence,
+                     std::string_view message) noexcept {
+  if (!state_) return;
+  try {
+    state_->Write(object, std::move(occurrence), std::string(message));
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+  }
+}
+
+void Recorder::WriteFormatted(const ObjectReference& object, Occurrence occurrence,
+                              fmt::string_view format, fmt::format_args args) noexcept {
+  if (!state_) return;
+  try {
+    state_->Write(object, std::move(occurrence), fmt::vformat(format, args));
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+  }
+}
+
+Recorder Recorder::WithLogger(LogFunction log) const {
+  return state_ ? Recorder(state_->WithLog(std::move(log))) : Recorder();
+}
+
+}  // namespace herald

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include "herald/base/log.h"
+#include "herald/record/recorder.h"
+#include "record/broadcaster_core.h"
+
+namespace herald {
+
+// What all copies of one Recorder share. Immutable.
+class Recorder::State {
+ public:
+  State(std::shared_ptr<Broadcaster::Core> core, RecorderOptions options, LogFunction log);
+
+  void Write(const ObjectReference& object, Occurrence&& occurrence, std::string message) const;
+  std::shared_ptr<const State> WithLog(LogFunction log) const;
+
+ private:
+  std::shared_ptr<const herald::Event> MakeEvent(const ObjectReference& object,
+                                                 Occurrence* occurrence,
+                                                 std::string&& message) const;
+  std::shared_ptr<const Interested> WhoIsInterested(Occurrence* occurrence) const;
+  void Refuse(Published published, std::string_view complaint, const Status& why) const;
+  void Complain(std::string_view message, const Status& why) const;
+
+  const std::shared_ptr<Broadcaster::Core> core_;
+  const RecorderOptions options_;
+  const std::string reporting_instance_;
+  const LogFunction log_;
+};
+
+}  // namespace herald
