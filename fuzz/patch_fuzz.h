@@ -25,7 +25,8 @@ inline const Event& PatchedEvent() {
     e.metadata.owner_references[0].uid = "1";
     e.metadata.owner_references[1].uid = "2";
     e.metadata.managed_fields.resize(1);
-    e.metadata.managed_fields[0].fields_v1 = R"({"f:b":{},"f:a":{".":{}}})";
+    // In order: a document sorts members, the short cut leaves this text as it is.
+    e.metadata.managed_fields[0].fields_v1 = R"({"f:a":{".":{}},"f:b":{}})";
     e.involved_object.kind = "Pod";
     e.reason = "R";
     e.message = "m";

@@ -171,26 +171,28 @@ Json::Json(Json&& other) noexcept
       children_(std::move(other.children_)) {}
 
 Json& Json::operator=(Json&& other) noexcept {
-  // The other one may be a part of this one, so take it out before anything dies.
-  Json taken(std::move(other));
-  std::swap(type_, taken.type_);
-  std::swap(changed_, taken.changed_);
-  std::swap(text_, taken.text_);
-  std::swap(children_, taken.children_);
+  if (this == &other) return *this;
+  // The other one may be a part of this one, so it is taken out before that dies.
+  std::unique_ptr<Children> old = std::move(children_);
+  type_ = std::exchange(other.type_, Type::kNull);
+  changed_ = std::exchange(other.changed_, false);
+  text_ = std::exchange(other.text_, {});
+  children_ = std::move(other.children_);
+  if (old) Dismantle(std::move(old));
   return *this;
 }
 
 Json::~Json() {
-  if (children_) Dismantle();
+  if (children_) Dismantle(std::move(children_));
 }
 
 // Takes the document apart level by level, so that no destructor has a deep value
 // left to destroy.
-void Json::Dismantle() {
+void Json::Dismantle(std::unique_ptr<Children> children) {
   std::vector<std::unique_ptr<Children>> doomed;
-  doomed.push_back(std::move(children_));
+  doomed.push_back(std::move(children));
   while (!doomed.empty()) {
-    const std::unique_ptr<Children> children = std::move(doomed.back());
+    children = std::move(doomed.back());
     doomed.pop_back();
     const auto take = [&doomed](Json& json) {
       if (json.children_) doomed.push_back(std::move(json.children_));

@@ -84,7 +84,7 @@ class Json {
   friend class JsonParser;
   struct Children;
 
-  void Dismantle();
+  static void Dismantle(std::unique_ptr<Children> children);
 
   Type type_ = Type::kNull;
   bool changed_ = false;  // a container whose text_ is out of date

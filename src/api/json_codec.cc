@@ -132,7 +132,7 @@ class JsonCodecImpl final : public Codec {
     WireStatus wire;
     const Verdict verdict = ReadDocument(data, EventApi::kCoreV1, nullptr, &wire);
     if (!verdict.unreadable.empty() || !verdict.wrong.empty()) return std::nullopt;
-    if (verdict.type.kind != "Status" || verdict.type.api_version != "v1") return std::nullopt;
+    if (!IsStatus(verdict.type)) return std::nullopt;
     return FromWire(std::move(wire));
   }
 
@@ -219,12 +219,11 @@ bool MergeEventJson(std::string_view patch, EventApi api, Event* event) {
   if (reader.Peek() != JsonReader::Type::kObject) return false;
   std::vector<std::string> field_errors;
   JsonComplaints complaints(&field_errors);
-  TypeMeta type;
   WithApi(api, [&](auto constant) {
-    JsonDecoder<constant(), JsonMode::kMerge>(&reader, &complaints).Document(event, &type);
+    // Without a place for kind and apiVersion they count as unknown.
+    JsonDecoder<constant(), JsonMode::kMerge>(&reader, &complaints).Document(event, nullptr);
   });
-  return reader.ok() && complaints.type_meta_error().empty() && complaints.error().empty() &&
-         field_errors.empty() && type.kind.empty() && type.api_version.empty();
+  return reader.ok() && complaints.error().empty() && field_errors.empty();
 }
 
 }  // namespace herald

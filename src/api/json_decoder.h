@@ -98,7 +98,8 @@ class JsonDecoder {
       : r_(*reader), complaints_(*complaints) {}
 
   // Reads the document's only value into *object, its kind and apiVersion into
-  // *type_meta. The caller looks at the reader and the complaints for errors.
+  // *type_meta (null: they are members like others). The caller looks at the reader
+  // and the complaints for errors.
   template <typename T>
   void Document(T* object, TypeMeta* type_meta) {
     switch (const JsonReader::Type type = r_.Peek()) {

@@ -23,7 +23,7 @@ namespace herald {
 // A patch that is none is kBadRequest, one with more than kMaxJsonPatchOperations
 // kRequestEntityTooLarge, an operation that fails kInvalid with the library's words.
 // The library crashes on some patches; those are kInternalError here, as they are
-// when a server survives the crash.
+// when a server survives the crash. One that costs too much work is kTimeout.
 //
 // `storage` receives the text of what is copied and must live as long as *document.
 // With an error *document is in an undefined state.

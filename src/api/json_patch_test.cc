@@ -178,6 +178,17 @@ TEST(JsonPatch, LimitsWhatCopiesAdd) {
             "Unable to complete the copy, the accumulated size increase of copy is 3932127,");
 }
 
+// What takes a real server more than the half minute that a request may take.
+TEST(JsonPatch, LimitsTheWorkOfInsertions) {
+  std::string patch = R"([{"op":"add","path":"/a","value":[0)";
+  for (int i = 0; i < 300'000; ++i) patch += ",0";
+  patch += "]}";
+  for (int i = 0; i < 9'000; ++i) patch += R"(,{"op":"add","path":"/a/0","value":0})";
+  EXPECT_EQ(Apply("{}", patch + "]"),
+            "Timeout: request did not complete within requested timeout - context deadline "
+            "exceeded");
+}
+
 // Each operation puts its value at the bottom of what the last one has made.
 TEST(JsonPatch, NestsDeeperThanAnyText) {
   std::string open, close, path = "/a", patch = "[";

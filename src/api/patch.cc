@@ -220,7 +220,14 @@ Result<Event> ApplyPatchGenerically(const Event& event, EventApi api, PatchType 
 
 Result<Event> ApplyPatch(const Event& event, EventApi api, PatchType type, std::string_view patch,
                          std::vector<std::string>* field_errors) {
-  return ApplyPatchGenerically(event, api, type, patch, field_errors);
+  // What recorders send are merges of plain members, thousands a second. Laying those
+  // over the event is the same as what is done for all others, and many times cheaper.
+  const bool plain = type != PatchType::kJson && patch.find_first_of("[$") == patch.npos;
+  Result<Event> patched(std::in_place, event);
+  if (!plain || !MergeEventJson(patch, api, &*patched)) {
+    patched = ApplyPatchGenerically(event, api, type, patch, field_errors);
+  }
+  return patched;
 }
 
 }  // namespace herald

@@ -444,9 +444,7 @@ class ProtobufCodecImpl final : public Codec {
 
   std::optional<Status> DecodeStatus(std::string_view data) const override {
     const Result<Envelope> envelope = OpenEnvelope(data);
-    if (!envelope || envelope->type.kind != "Status" || envelope->type.api_version != "v1") {
-      return std::nullopt;
-    }
+    if (!envelope || !IsStatus(envelope->type)) return std::nullopt;
     WireStatus wire;
     std::string error;
     if (!ProtobufDecoder<EventApi::kCoreV1>::Message(envelope->object, &wire, &error)) {

@@ -29,6 +29,10 @@ std::string Summary(std::string_view body) {
 
 }  // namespace
 
+bool IsStatus(const TypeMeta& type) {
+  return type.kind == "Status" && (type.api_version == "v1" || type.api_version.empty());
+}
+
 Status CheckType(const TypeMeta& type, std::string_view kind, EventApi api, std::string_view body) {
   const std::string_view expected = ApiVersionName(api);
   std::string_view version = type.api_version;

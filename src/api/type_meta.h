@@ -14,6 +14,9 @@ struct TypeMeta {
   std::string api_version;
 };
 
+// Whether the document is a Status. Some leave out which version.
+bool IsStatus(const TypeMeta& type);
+
 // How a server answers when a body is not what its URL asks for, in Kubernetes'
 // words. All but the last are kBadRequest.
 
