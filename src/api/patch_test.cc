@@ -115,5 +115,29 @@ TEST(Golden, PatchesWithFieldValidation) {
   }
 }
 
+// What the recorders of client-go send: the difference between two versions of an
+// event. Laid over the first it makes the second.
+TEST(Golden, TheDifferenceOfTwoEventsLeadsFromOneToTheOther) {
+  int applied = 0;
+  for (const testing::Vector& vector : testing::LoadGolden("two_way.json")) {
+    if (!vector.at("ok").get<bool>()) continue;
+    SCOPED_TRACE(vector.at("name").get<std::string>());
+    const EventApi api = ApiOf(vector);
+    const auto original = JsonCodec().DecodeEvent(testing::Bytes(vector, "original"), api);
+    const auto modified = JsonCodec().DecodeEvent(testing::Bytes(vector, "modified"), api);
+    if (!original || !modified) continue;  // versions that are no events
+    const auto patched =
+        ApplyPatch(*original, api, PatchType::kStrategicMerge, testing::Bytes(vector, "patch"));
+    ASSERT_TRUE(patched) << patched.error().ToString();
+    std::string actual;
+    std::string expected;
+    JsonCodec().AppendEvent(*patched, api, &actual);
+    JsonCodec().AppendEvent(*modified, api, &expected);
+    EXPECT_EQ(actual, expected);
+    ++applied;
+  }
+  EXPECT_GE(applied, 25);
+}
+
 }  // namespace
 }  // namespace herald

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -304,6 +305,42 @@ TEST(TableTest, DoesWhatKubernetesDoesWithEveryVector) {
                 vector.at("text").get<std::string>());
     } else {
       ADD_FAILURE() << "no check for this kind of vector";
+    }
+  }
+}
+
+// Frames of a watch are tables of one row; only the first tells the columns. The
+// vectors that carry the whole event also say which events the others are about.
+TEST(TableTest, FramesOfAWatchNameTheColumnsOnce) {
+  std::map<std::string, std::vector<Event>> watched;
+  std::vector<testing::Vector> vectors;
+  for (const testing::Vector& vector : testing::LoadGolden("watch.json")) {
+    if (!vector.contains("frames")) continue;
+    vectors.push_back(vector);
+    if (vector.at("include_object") != "Object") continue;
+    for (const std::string frame : vector.at("frames")) {
+      const auto object = testing::Vector::parse(frame).at("object").at("rows").at(0).at("object");
+      const EventApi api = vector.at("api") == "v1" ? EventApi::kCoreV1 : EventApi::kEventsV1;
+      watched[vector.at("api")].push_back(JsonCodec().DecodeEvent(object.dump(), api).value());
+    }
+  }
+  ASSERT_EQ(watched.size(), 2);
+  for (const testing::Vector& vector : vectors) {
+    SCOPED_TRACE(vector.at("name").get<std::string>());
+    const std::vector<std::string> frames = vector.at("frames");
+    const auto object = ParseTableObject(vector.at("include_object").get<std::string>());
+    ASSERT_TRUE(object);
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      const std::string type = testing::Vector::parse(frames[i]).at("type").dump();
+      const EventApi api = vector.at("api") == "v1" ? EventApi::kCoreV1 : EventApi::kEventsV1;
+      const Event events[] = {watched.at(vector.at("api")).at(i)};
+      ListMeta metadata;
+      metadata.resource_version = events[0].metadata.resource_version;
+      std::string json;
+      AppendTableJson(MakeEventTable(metadata, events, api, *object, kNow), i == 0, &json);
+      json.pop_back();  // the newline, which ends the frame and not the table
+      EXPECT_EQ("{\"type\":" + type + ",\"object\":" + json + "}",
+                frames[i].substr(0, frames[i].find('\n')));
     }
   }
 }
