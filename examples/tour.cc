@@ -3,8 +3,8 @@
 // needs no cluster; `make run` runs it.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,24 +17,29 @@
 
 namespace {
 
-// The columns of `kubectl get events`, as its users know them.
+// The columns of `kubectl get events`, and the count, as its users know them.
 void PrintTable(const std::vector<herald::Event>& events) {
   const herald::Table table =
       herald::MakeEventTable({}, events, herald::EventApi::kCoreV1, herald::TableObject::kNone,
                              herald::Timestamp(herald::SystemClock().Now()));
-  const auto print = [&](auto&& cell) {
-    for (std::size_t i = 0; i < table.columns.size(); ++i) {
-      if (table.columns[i].priority > 0 && table.columns[i].name != "Count") continue;
-      fmt::print("{:<22}", cell(i));
+  std::vector<std::vector<std::string>> lines(table.rows.size() + 1);
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    if (table.columns[i].priority > 0 && table.columns[i].name != "Count") continue;
+    lines[0].emplace_back(table.columns[i].name);
+    std::size_t width = lines[0].back().size();
+    for (std::size_t row = 0; row < table.rows.size(); ++row) {
+      const herald::Table::Cell& cell = table.rows[row].cells[i];
+      const auto* text = std::get_if<std::string>(&cell);
+      lines[row + 1].push_back(text != nullptr ? *text
+                                               : fmt::format("{}", std::get<std::int64_t>(cell)));
+      width = std::max(width, lines[row + 1].back().size());
     }
+    widths.push_back(width);
+  }
+  for (const std::vector<std::string>& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) fmt::print("{:<{}}   ", line[i], widths[i]);
     fmt::print("\n");
-  };
-  print([&](std::size_t i) { return std::string(table.columns[i].name); });
-  for (const herald::Table::Row& row : table.rows) {
-    print([&](std::size_t i) {
-      const auto* text = std::get_if<std::string>(&row.cells[i]);
-      return text != nullptr ? *text : fmt::format("{}", std::get<std::int64_t>(row.cells[i]));
-    });
   }
 }
 
@@ -56,7 +61,7 @@ int main() {
   db.name = "db-0";
   db.uid = "4f3a1d7e-90b5-4a43-8d0f-7d2c8e0b6a11";
 
-  fmt::print("A pod starts; another one cannot.\n");
+  fmt::print("A pod starts; another one fails 20 times, then its probe says 12 things about it.\n");
   recorder.Event(web, herald::kNormal, "Started", "Started container web");
   for (int i = 0; i < 20; ++i) {
     recorder.Event(db, herald::kWarning, "BackOff", "Back-off restarting failed container");
@@ -66,7 +71,9 @@ int main() {
   }
   const herald::DrainReport report = broadcaster.Flush(std::chrono::seconds(5));
 
-  fmt::print("\n33 events were recorded. The server has these, repeats merged:\n\n");
+  fmt::print(
+      "\n33 events were recorded. The server has these: repeats are counted, and after 25 events\n"
+      "about one pod the spam filter holds back the rest.\n\n");
   PrintTable(server->Events());
 
   fmt::print("\nWhere each of the 33 went:\n\n");

@@ -47,16 +47,17 @@ class JsonEncoder {
   void Value(const MicroTime& time) { Moment(time); }
   template <typename T>
   void Value(const std::optional<T>& value) {
-    Value(*value);
+    if (value) Value(*value);
   }
   // The only optional string of the tables holds JSON that nobody here looks into.
   // It may have come by protobuf and be no JSON at all, and must not break ours.
-  void Value(const std::optional<std::string>& json) {
-    JsonReader reader(*json);
+  void Value(const std::optional<std::string>& raw) {
+    const std::string json = raw.value_or(std::string());
+    JsonReader reader(json);
     reader.SkipValue();
     if (!reader.Finish()) return w_.Raw("null");
     std::string compact;
-    AppendCompactJson(*json, &compact);
+    AppendCompactJson(json, &compact);
     w_.Raw(compact);
   }
   void Value(const StringMap& map) {

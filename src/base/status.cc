@@ -104,7 +104,8 @@ const Status::Parts& Status::parts() const {
 
 const StatusDetails& Status::details() const {
   static const StatusDetails& none = *new StatusDetails();
-  return parts().details ? *parts().details : none;
+  const std::optional<StatusDetails>& details = parts().details;
+  return details ? *details : none;
 }
 
 std::string Status::ToString() const {
