@@ -22,12 +22,13 @@ Status BadRequest(std::string message) {
   return Status(StatusReason::kBadRequest, std::move(message));
 }
 
-// kube-apiserver has a reason in these cases, but a bug in how it answers loses it.
-Status RejectedWithoutReason() {
+// kube-apiserver knows why in these cases, but a bug in how it answers loses it. The
+// message is its own; the cause, which nobody else has, is where clients look for it.
+Status Rejected(std::string why) {
   Status::Parts parts;
   parts.reason = StatusReason::kInvalid;
   parts.message = "the server rejected our request due to an error in our request";
-  parts.details.emplace();
+  parts.details.emplace().causes.push_back({"FieldValueInvalid", std::move(why), "patch"});
   return Status(std::move(parts));
 }
 
@@ -137,7 +138,7 @@ Result<Event> ApplyStrategic(Json document, EventApi api, std::string_view text,
   if (const std::optional<std::string> why = NotAMap(*patch)) return BadRequest(*why);
   if (patch->is_null()) *patch = Json(Json::Object());
   if (const Status status = ApplyStrategicMergePatch(api, &*patch, &document); !status.ok()) {
-    return status.Is(StatusReason::kInvalid) ? RejectedWithoutReason() : status;
+    return status.Is(StatusReason::kInvalid) ? Rejected(status.message()) : status;
   }
   std::vector<std::string> unknown;
   Result<Event> event = EventFromJson(document, api, field_errors != nullptr ? &unknown : nullptr);
@@ -178,10 +179,12 @@ Result<Event> ApplyJson(Json document, std::string_view text,
   if (!patch) return patch.error();
   std::deque<std::string> storage;
   if (const Status status = ApplyJsonPatch(*patch, &document, &storage); !status.ok()) {
-    return status.Is(StatusReason::kInvalid) ? RejectedWithoutReason() : status;
+    return status.Is(StatusReason::kInvalid) ? Rejected(status.message()) : status;
   }
   // Operations can nest values deeper than any text may. Go fails to write those.
-  if (Depth(document) > JsonReader::kMaxDepth + 1) return RejectedWithoutReason();
+  if (Depth(document) > JsonReader::kMaxDepth + 1) {
+    return Rejected("the patched document is nested too deeply");
+  }
   return ReadPatched(document, field_errors);
 }
 

@@ -139,5 +139,15 @@ TEST(Golden, TheDifferenceOfTwoEventsLeadsFromOneToTheOther) {
   EXPECT_GE(applied, 25);
 }
 
+TEST(ApplyPatch, SaysWhichOperationFailed) {
+  const auto patched = ApplyPatch(Event(), EventApi::kCoreV1, PatchType::kJson,
+                                  R"([{"op":"remove","path":"/nowhere"}])");
+  ASSERT_FALSE(patched);
+  EXPECT_EQ(patched.error().code(), 422);
+  ASSERT_EQ(patched.error().details().causes.size(), 1);
+  EXPECT_NE(patched.error().details().causes[0].message.find("nowhere"), std::string::npos)
+      << patched.error().details().causes[0].message;
+}
+
 }  // namespace
 }  // namespace herald
