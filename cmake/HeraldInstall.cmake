@@ -13,8 +13,13 @@ foreach(component IN LISTS components)
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT herald-${component} NAMESPACE herald:: DESTINATION ${herald_cmake_dir}
     FILE herald-${component}-targets.cmake)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/herald/${component}
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/herald FILES_MATCHING PATTERN "*.h")
+  get_property(headers GLOBAL PROPERTY herald_${component}_headers)
+  if(headers)
+    install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/herald)
+  else()
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/herald/${component}
+      DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/herald FILES_MATCHING PATTERN "*.h")
+  endif()
 
   # A static library hands its private dependencies on to whoever links it; a
   # shared one has them inside.

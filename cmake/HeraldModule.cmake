@@ -37,10 +37,9 @@ endfunction()
 # The same for whoever reaches into what a shared library hides: tests, fuzzers
 # and benchmarks link a static twin that is made of the same objects.
 function(herald_internal_targets out)
-  get_property(components GLOBAL PROPERTY herald_components)
   set(targets "")
   foreach(name IN LISTS ARGN)
-    if(BUILD_SHARED_LIBS AND name IN_LIST components)
+    if(TARGET herald-${name}-internal)
       list(APPEND targets herald-${name}-internal)
     else()
       herald_targets(target ${name})

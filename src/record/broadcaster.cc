@@ -1,6 +1,5 @@
 #include "herald/record/broadcaster.h"
 
-#include <iterator>
 #include <utility>
 
 #include "record/broadcaster_core.h"
@@ -14,6 +13,8 @@ Published Publishable(WatchType type, std::shared_ptr<const Event> event) {
   const std::size_t bytes = ApproximateBytes(*event);
   return {.type = type, .event = std::move(event), .interested = nullptr, .bytes = bytes};
 }
+
+Status NoEvent() { return Status(StatusReason::kInvalid, "there is no event"); }
 
 }  // namespace
 
@@ -65,7 +66,7 @@ std::vector<Watcher::Item> Watcher::NextBatch(std::size_t max) {
   return items;
 }
 
-Broadcaster::Broadcaster(BroadcasterOptions options)
+Broadcaster::Broadcaster(const BroadcasterOptions& options)
     : own_executor_(options.executor == nullptr ? std::make_shared<Executor>(Executor::Options{
                                                       .threads = 1, .clock = options.clock})
                                                 : nullptr),
@@ -91,6 +92,7 @@ Result<std::unique_ptr<Watcher>> Broadcaster::WatchWithPrefix(std::vector<Watche
   std::vector<Published> published;
   published.reserve(prefix.size());
   for (Watcher::Item& item : prefix) {
+    if (!item.event) return NoEvent();
     published.push_back(Publishable(item.type, std::move(item.event)));
   }
   std::shared_ptr<Channel> channel = core_->AddChannel({}, std::move(published));
@@ -113,14 +115,17 @@ Status Broadcaster::StartStructuredLogging(LogFunction log) {
 }
 
 Status Broadcaster::StartRecordingToSink(std::shared_ptr<Sink> sink, SinkOptions options) {
+  if (!sink) return Status(StatusReason::kInvalid, "there is no sink");
   return core_->AddSink(std::move(sink), std::move(options));
 }
 
 Status Broadcaster::Action(WatchType type, std::shared_ptr<const Event> event) {
+  if (!event) return NoEvent();
   return core_->PublishWaiting(Publishable(type, std::move(event)));
 }
 
 Status Broadcaster::ActionOrDrop(WatchType type, std::shared_ptr<const Event> event) {
+  if (!event) return NoEvent();
   return core_->Publish(Publishable(type, std::move(event)));
 }
 
@@ -133,10 +138,7 @@ std::vector<SinkStats> Broadcaster::Stats() const {
 std::uint64_t Broadcaster::without_sink() const { return core_->without_sink(); }
 
 void Broadcaster::WritePrometheusText(std::string* out) const {
-  out->append(
-      "# HELP herald_recorder_events_total Events by sink and by what became of them.\n"
-      "# TYPE herald_recorder_events_total counter\n");
-  for (const auto& [name, stats] : core_->Stats()) herald::WritePrometheusText(stats, name, out);
+  herald::WritePrometheusText(core_->Stats(), out);
 }
 
 DrainReport Broadcaster::Flush(std::chrono::nanoseconds patience) { return core_->Flush(patience); }

@@ -1,16 +1,19 @@
 #include "record/broadcaster_core.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace herald {
 namespace {
 
-// How many batches the distributor hands out before it lets others on the executor
-// have a turn.
-constexpr int kBatchesPerTurn = 8;
+// How long the distributor waits for more events after the last one, before it has to
+// be woken: a wake-up takes ten times as long as recording an event. Short enough that
+// nobody misses an event in the meantime, and that a queue of usual size does not fill.
+constexpr std::chrono::microseconds kLinger{50};
 
-// How many events a handler is called with per turn, likewise.
+// How many events a handler is called with before it lets others on the executor have
+// a turn.
 constexpr std::size_t kEventsPerTurn = 64;
 
 Status AlreadyStopped() { return Status(StatusReason::kGone, "broadcaster already stopped"); }
@@ -33,20 +36,24 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
 
   bool Idle() const { return wakes_ == 0; }
 
+  // The function is not called again: what it refers to may be gone soon.
+  void Stop() { stopped_ = true; }
+
  private:
   void Post() {
     strand_.Post([self = shared_from_this()] { self->Run(); });
   }
 
   void Run() {
-    std::vector<Published> events;
-    channel_->Take(kEventsPerTurn, &events);
-    for (const Published& published : events) {
+    channel_->Take(kEventsPerTurn, &events_);
+    for (const Published& published : events_) {
+      if (stopped_) break;
       try {
         function_(*published.event);
       } catch (...) {  // NOLINT(bugprone-empty-catch): it hurts nobody but itself
       }
     }
+    events_.clear();
     if (!channel_->empty()) return Post();
     --wakes_;
     on_progress_();
@@ -56,14 +63,23 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
   const std::function<void(const Event&)> function_;
   const std::function<void()> on_progress_;
   std::shared_ptr<Channel> channel_;  // set once, by Attach()
-  std::atomic<int> wakes_{0};         // Wake() calls whose events are not all handled
+  std::vector<Published> events_;     // the strand's; empty between its tasks
+  std::atomic<bool> stopped_{false};
+  std::atomic<int> wakes_{0};  // Wake() calls whose events are not all handled
 };
 
 Broadcaster::Core::Core(BroadcasterOptions options, std::shared_ptr<Executor> executor)
     : options_(std::move(options)),
       executor_(std::move(executor)),
       clock_(options_.clock != nullptr ? *options_.clock : executor_->clock()),
+      // Where time does not pass by itself, nobody would notice that it is over.
+      may_linger_(executor_->threads() > 0 && &executor_->clock() == &SystemClock()),
       strand_(executor_.get()) {}
+
+bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
+  return occupied_ < options_.incoming_events &&
+         (occupied_ == 0 || occupied_bytes_ + bytes <= options_.queue_bytes);
+}
 
 Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
   ++recorded_;
@@ -71,8 +87,7 @@ Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
     ++lost_;
     return AlreadyStopped();
   }
-  if (occupied_ >= options_.incoming_events ||
-      (occupied_ > 0 && occupied_bytes_ + published.bytes > options_.queue_bytes)) {
+  if (!HasRoom(published.bytes)) {
     ++dropped_;
     return Status(StatusReason::kTooManyRequests, "too many queued events");
   }
@@ -80,7 +95,9 @@ Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
   occupied_bytes_ += published.bytes;
   ++next_position_;
   incoming_.push_back(std::move(published));
-  *wake = !std::exchange(distributing_, true);
+  *wake = distributor_ == Distributor::kIdle ||
+          (distributor_ == Distributor::kLingering && occupied_ > options_.incoming_events / 4);
+  if (*wake) distributor_ = Distributor::kWorking;
   return Status();
 }
 
@@ -89,6 +106,13 @@ Status Broadcaster::Core::Publish(Published published) {
   Status status;
   {
     MutexLock lock(mu_);
+    if (!stopped_ && !HasRoom(published.bytes)) {
+      // It may well be the calling thread that keeps the distributor from its
+      // processor. To let go of it once costs less than an event.
+      lock.Unlock();
+      std::this_thread::yield();
+      lock.Lock();
+    }
     status = PublishLocked(std::move(published), &wake);
   }
   if (wake) ScheduleDistribution();
@@ -100,11 +124,7 @@ Status Broadcaster::Core::PublishWaiting(Published published) {
   Status status;
   {
     MutexLock lock(mu_);
-    room_.Wait(lock, [&]() REQUIRES(mu_) {
-      return stopped_ ||
-             (occupied_ < options_.incoming_events &&
-              (occupied_ == 0 || occupied_bytes_ + published.bytes <= options_.queue_bytes));
-    });
+    room_.Wait(lock, [&]() REQUIRES(mu_) { return stopped_ || HasRoom(published.bytes); });
     status = PublishLocked(std::move(published), &wake);
   }
   if (wake) ScheduleDistribution();
@@ -117,54 +137,84 @@ void Broadcaster::Core::CountInvalid(const Published& published, const Status& w
     ++recorded_;
     ++invalid_;
   }
-  Tell(published, Outcome::kInvalid, why);
+  Tell(published.interested.get(), Outcome::kInvalid, why);
 }
 
 void Broadcaster::Core::ScheduleDistribution() {
+  if (scheduled_.exchange(true)) return;
   strand_.Post([self = shared_from_this()] { self->Distribute(); });
 }
 
-void Broadcaster::Core::Distribute() {
-  for (int turn = 0; turn < kBatchesPerTurn; ++turn) {
-    if (batch_.empty()) {
-      bool has_sink = false;
-      {
-        MutexLock lock(mu_);
-        if (incoming_.empty()) {
-          distributing_ = false;
-          break;
-        }
-        batch_.swap(incoming_);
-        batch_base_ = next_position_ - batch_.size();
-        for (const auto& channel : channels_) batch_progress_.emplace_back(channel, 0);
-        has_sink = !sinks_.empty();
-        if (!has_sink) without_sink_ += batch_.size();
-      }
-      if (!has_sink) {
-        const Status why(StatusReason::kServiceUnavailable, "no sink was started");
-        for (const Published& published : batch_) Tell(published, Outcome::kNoSink, why);
-      }
-    }
-    bool waits = false;
-    for (auto& [channel, taken] : batch_progress_) {
-      taken = channel->Offer(batch_, batch_base_, taken);
-      waits |= taken < batch_.size();
-    }
-    if (waits) return;  // the channel's on_room hook calls again
+void Broadcaster::Core::DistributeAfterOthers() {
+  if (scheduled_.exchange(true)) return;
+  // The strand alone would not do: it runs what its own tasks post before it gives way.
+  executor_->Post(
+      [self = shared_from_this()] { self->strand_.Post([self] { self->Distribute(); }); });
+}
 
-    std::size_t bytes = 0;
-    for (const Published& published : batch_) bytes += published.bytes;
-    {
-      MutexLock lock(mu_);
-      occupied_ -= batch_.size();
-      occupied_bytes_ -= bytes;
+bool Broadcaster::Core::TakeBatch() {
+  std::size_t unseen = 0;  // how many of the batch no sink will see
+  {
+    MutexLock lock(mu_);
+    if (incoming_.empty()) {
+      const bool linger = may_linger_ && distributor_ == Distributor::kWorking;
+      distributor_ = linger ? Distributor::kLingering : Distributor::kIdle;
+      if (!linger) return false;
+      lock.Unlock();
+      executor_->PostAt(executor_->clock().Steady() + kLinger, [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->ScheduleDistribution();
+      });
+      return false;
     }
-    room_.NotifyAll();
-    batch_.clear();
-    batch_progress_.clear();
-    if (turn + 1 == kBatchesPerTurn) ScheduleDistribution();
+    distributor_ = Distributor::kWorking;
+    batch_.swap(incoming_);
+    batch_base_ = next_position_ - batch_.size();
+    for (const auto& channel : channels_) batch_progress_.emplace_back(channel, 0);
+    // Sinks only come, so the first one has seen the most.
+    const std::uint64_t seen_from = sinks_.empty() ? next_position_ : sinks_.front().first_position;
+    if (seen_from > batch_base_) {
+      unseen = std::min<std::uint64_t>(seen_from - batch_base_, batch_.size());
+    }
+    without_sink_ += unseen;
   }
-  NotifyProgress();
+  if (unseen > 0) {
+    const Status why(StatusReason::kServiceUnavailable, "no sink was started");
+    for (std::size_t i = 0; i < unseen; ++i) {
+      Tell(batch_[i].interested.get(), Outcome::kNoSink, why);
+    }
+  }
+  return true;
+}
+
+void Broadcaster::Core::Distribute() {
+  scheduled_ = false;
+  if (batch_.empty() && !TakeBatch()) {
+    NotifyProgress();
+    return;
+  }
+  bool waits = false;
+  for (auto& [channel, taken] : batch_progress_) {
+    const bool is_last = &channel == &batch_progress_.back().first;
+    // Nobody who still waits may find the events gone.
+    taken = is_last && !waits ? channel->OfferLast(&batch_, batch_base_, taken)
+                              : channel->Offer(batch_, batch_base_, taken);
+    waits |= taken < batch_.size();
+  }
+  if (waits) return;  // the channel's on_room hook calls again
+
+  std::size_t bytes = 0;
+  for (const Published& published : batch_) bytes += published.bytes;
+  {
+    MutexLock lock(mu_);
+    occupied_ -= batch_.size();
+    occupied_bytes_ -= bytes;
+  }
+  room_.NotifyAll();
+  batch_.clear();
+  batch_progress_.clear();
+  // Once more in any case, after the listeners: what is recorded in the meantime finds
+  // a distributor that need not be woken, which costs more than recording an event.
+  DistributeAfterOthers();
 }
 
 Channel::Options Broadcaster::Core::ChannelOptions() const {
@@ -237,29 +287,35 @@ Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions option
       .clock = &clock_,
       .log = options_.log,
       .upstream_exact = options_.upstream_exact,
+      .max_bytes = options_.queue_bytes,
       .on_progress =
           [weak = weak_from_this()] {
             if (const auto self = weak.lock()) self->NotifyProgress();
           },
   });
-  MutexLock lock(mu_);
-  if (stopped_) return AlreadyStopped();
-  delivery->Attach(
-      AddChannelLocked(channel_options,
-                       {.on_items =
-                            [weak = std::weak_ptr(delivery)] {
-                              if (const auto self = weak.lock()) self->Wake();
-                            },
-                        .on_drop =
-                            [weak = std::weak_ptr(delivery)](const Published& published) {
-                              if (const auto self = weak.lock()) self->CountDropped(published);
-                            }},
-                       {}));
-  sinks_.push_back({.delivery = delivery,
-                    .recorded_before = recorded_,
-                    .invalid_before = invalid_,
-                    .dropped_before = dropped_,
-                    .lost_before = lost_});
+  {
+    MutexLock lock(mu_);
+    if (stopped_) return AlreadyStopped();
+    delivery->Attach(
+        AddChannelLocked(channel_options,
+                         {.on_items =
+                              [weak = std::weak_ptr(delivery)] {
+                                if (const auto self = weak.lock()) self->Wake();
+                              },
+                          .on_drop =
+                              [weak = std::weak_ptr(delivery)](const Published& published) {
+                                if (const auto self = weak.lock()) self->CountDropped(published);
+                              }},
+                         {}));
+    sinks_.push_back({.delivery = delivery,
+                      .first_position = next_position_,
+                      .recorded_before = recorded_,
+                      .invalid_before = invalid_,
+                      .dropped_before = dropped_,
+                      .lost_before = lost_});
+  }
+  // Upstream's timers run from now on, not from the first event.
+  if (options_.upstream_exact) delivery->Wake();
   return Status();
 }
 
@@ -311,7 +367,7 @@ bool Broadcaster::Core::Drained() const {
   std::vector<std::shared_ptr<Handler>> handlers;
   {
     MutexLock lock(mu_);
-    if (distributing_) return false;
+    if (distributor_ == Distributor::kWorking || occupied_ > 0) return false;
     handlers = handlers_;
   }
   for (const auto& handler : handlers) {
@@ -343,8 +399,9 @@ bool Broadcaster::Core::WaitUntilDrained(std::chrono::nanoseconds patience) {
 DrainReport Broadcaster::Core::Flush(std::chrono::nanoseconds patience) {
   const auto start = std::chrono::steady_clock::now();
   // What was recorded must have reached the sinks before they are told to flush, or
-  // they would take their series for complete too early.
-  WaitUntilDrained(patience);
+  // they would take their series for complete too early. Half of the time at most, or
+  // one object that the server does not take would cost the counts of all others.
+  WaitUntilDrained(patience / 2);
   for (const auto& delivery : Deliveries()) delivery->RequestFlush();
   const auto spent = std::chrono::steady_clock::now() - start;
   const bool drained = WaitUntilDrained(
@@ -361,10 +418,15 @@ DrainReport Broadcaster::Core::Shutdown(std::chrono::nanoseconds patience) {
   DrainReport report = Flush(patience);
 
   std::vector<std::shared_ptr<Channel>> channels;
+  std::vector<std::shared_ptr<Handler>> handlers;
   {
     MutexLock lock(mu_);
     channels = channels_;
+    handlers = handlers_;
   }
+  for (const auto& handler : handlers) handler->Stop();
+  // Before the channels: a watcher that everybody waited for lets go when its channel
+  // is closed, and then the sinks must know that it is too late.
   for (const auto& delivery : Deliveries()) delivery->Abandon();
   for (const auto& channel : channels) channel->Close();
   // Abandoning is quick and waits for nobody; this lets it be counted.

@@ -62,6 +62,7 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
 
   struct SinkEntry {
     std::shared_ptr<Delivery> delivery;
+    std::uint64_t first_position = 0;  // events before it were recorded before it was there
     // What had been counted before this sink was there.
     std::uint64_t recorded_before = 0;
     std::uint64_t invalid_before = 0;
@@ -69,9 +70,22 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
     std::uint64_t lost_before = 0;
   };
 
+  // What the distributor does, and so whether a new event has to wake it:
+  //
+  //   idle --event--> working --nothing left--> lingering --still nothing--> idle
+  //                      ^                          |
+  //                      `------ many events -------' or some, after a while
+  enum class Distributor : std::uint8_t { kIdle, kWorking, kLingering };
+
   Status PublishLocked(Published&& published, bool* wake) REQUIRES(mu_);
+  bool HasRoom(std::size_t bytes) const REQUIRES(mu_);
+  // Lets Distribute() run soon, or after all that the executor has to do by now. There
+  // is never more than one call to come.
   void ScheduleDistribution();
+  void DistributeAfterOthers();
   void Distribute() EXCLUDES(mu_);
+  // False if there is nothing to hand out.
+  bool TakeBatch() EXCLUDES(mu_);
   std::shared_ptr<Channel> AddChannelLocked(const Channel::Options& options, Channel::Hooks hooks,
                                             std::vector<Published> prefix) REQUIRES(mu_);
   Channel::Options ChannelOptions() const;
@@ -84,7 +98,9 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   const BroadcasterOptions options_;
   const std::shared_ptr<Executor> executor_;
   const Clock& clock_;
+  const bool may_linger_;
   Strand strand_;
+  std::atomic<bool> scheduled_{false};  // a call of Distribute() is to come
 
   // What the distributor is handing out; the strand's alone.
   std::vector<Published> batch_;
@@ -98,7 +114,7 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   std::size_t occupied_ GUARDED_BY(mu_) = 0;  // incoming_ and batch_ together
   std::size_t occupied_bytes_ GUARDED_BY(mu_) = 0;
   std::uint64_t next_position_ GUARDED_BY(mu_) = 0;
-  bool distributing_ GUARDED_BY(mu_) = false;
+  Distributor distributor_ GUARDED_BY(mu_) = Distributor::kIdle;
   bool stopped_ GUARDED_BY(mu_) = false;
   std::vector<std::shared_ptr<Channel>> channels_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<Handler>> handlers_ GUARDED_BY(mu_);

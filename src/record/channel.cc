@@ -12,12 +12,12 @@ Channel::Channel(const Options& options, Hooks hooks)
 // An event larger than the whole queue is let in when it is alone: refusing it would
 // lose it for a reason that nobody can mend.
 bool Channel::HasRoom(std::size_t bytes) const {
-  if (queue_.size() >= options_.max_events) return false;
-  return queue_.empty() || bytes_ + bytes <= options_.max_bytes;
+  if (Waiting() >= options_.max_events) return false;
+  return Waiting() == 0 || bytes_ + bytes <= options_.max_bytes;
 }
 
 bool Channel::EvictNormal(std::vector<Published>* evicted) {
-  const auto normal = std::find_if(queue_.begin(), queue_.end(), [](const Published& published) {
+  const auto normal = std::find_if(First(), queue_.end(), [](const Published& published) {
     return published.event->type != kWarning;
   });
   if (normal == queue_.end()) return false;
@@ -29,33 +29,46 @@ bool Channel::EvictNormal(std::vector<Published>* evicted) {
 
 std::size_t Channel::Offer(const std::vector<Published>& batch, std::uint64_t base,
                            std::size_t from) {
+  return OfferEach(batch, base, from, [](const Published& published) { return published; });
+}
+
+std::size_t Channel::OfferLast(std::vector<Published>* batch, std::uint64_t base,
+                               std::size_t from) {
+  return OfferEach(*batch, base, from,
+                   [](Published& published) -> Published&& { return std::move(published); });
+}
+
+template <typename Batch, typename Get>
+std::size_t Channel::OfferEach(Batch& batch, std::uint64_t base, std::size_t from, Get get) {
   std::vector<Published> dropped;
   bool wake = false;
   std::size_t i = from;
+  if (base + i < options_.first_position) {
+    i = std::min<std::uint64_t>(batch.size(), options_.first_position - base);
+  }
   {
     MutexLock lock(mu_);
-    if (closed_) return batch.size();
-    if (base + i < options_.first_position) {
-      i = std::min<std::uint64_t>(batch.size(), options_.first_position - base);
+    if (closed_) {
+      for (; i < batch.size(); ++i) dropped.push_back(get(batch[i]));
     }
-    const bool was_empty = queue_.empty();
+    const bool was_empty = Waiting() == 0;
     for (; i < batch.size(); ++i) {
-      const Published& published = batch[i];
+      auto& published = batch[i];
       while (!HasRoom(published.bytes) && options_.prefer_warnings &&
              published.event->type == kWarning && EvictNormal(&dropped)) {
       }
       if (HasRoom(published.bytes)) {
         bytes_ += published.bytes;
-        queue_.push_back(published);
+        queue_.push_back(get(published));
       } else if (options_.when_full == WhenFull::kDrop) {
-        dropped.push_back(published);
+        dropped.push_back(get(published));
       } else {
         wants_room_ = true;
         break;
       }
     }
-    dropped_ += dropped.size();
-    wake = was_empty && !queue_.empty();
+    if (!closed_) dropped_ += dropped.size();
+    wake = was_empty && Waiting() > 0;
   }
   if (wake) {
     not_empty_.NotifyAll();
@@ -70,16 +83,28 @@ std::size_t Channel::Offer(const std::vector<Published>& batch, std::uint64_t ba
 void Channel::Preload(std::vector<Published> events) {
   MutexLock lock(mu_);
   for (const Published& published : events) bytes_ += published.bytes;
-  queue_.insert(queue_.begin(), std::make_move_iterator(events.begin()),
+  queue_.insert(First(), std::make_move_iterator(events.begin()),
                 std::make_move_iterator(events.end()));
 }
 
 std::size_t Channel::TakeLocked(std::size_t max, std::vector<Published>* out) {
-  const std::size_t count = std::min(max, queue_.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    bytes_ -= queue_.front().bytes;
-    out->push_back(std::move(queue_.front()));
-    queue_.pop_front();
+  const std::size_t count = std::min(max, Waiting());
+  if (count == queue_.size() && out->empty()) {
+    // All of it: the listener gets the queue, and the queue what the listener had. One
+    // that listens in a loop brings room; for the others there is new.
+    bytes_ = 0;
+    out->reserve(std::min(count, options_.max_events));
+    queue_.swap(*out);
+    return count;
+  }
+  const auto end = First() + static_cast<std::ptrdiff_t>(count);
+  for (auto taken = First(); taken != end; ++taken) bytes_ -= taken->bytes;
+  out->insert(out->end(), std::make_move_iterator(First()), std::make_move_iterator(end));
+  taken_ += count;
+  // What was taken leaves when it is the greater part, so that nobody is moved twice.
+  if (2 * taken_ >= queue_.size()) {
+    queue_.erase(queue_.begin(), First());
+    taken_ = 0;
   }
   return count;
 }
@@ -101,7 +126,7 @@ std::size_t Channel::WaitAndTake(std::size_t max, std::vector<Published>* out) {
   bool room = false;
   {
     MutexLock lock(mu_);
-    not_empty_.Wait(lock, [this]() REQUIRES(mu_) { return !queue_.empty() || closed_; });
+    not_empty_.Wait(lock, [this]() REQUIRES(mu_) { return Waiting() > 0 || closed_; });
     count = TakeLocked(max, out);
     room = count > 0 && std::exchange(wants_room_, false);
   }
@@ -109,32 +134,30 @@ std::size_t Channel::WaitAndTake(std::size_t max, std::vector<Published>* out) {
   return count;
 }
 
-void Channel::Close() {
+void Channel::Close() { CloseAndMaybe(/*discard=*/false); }
+
+void Channel::CloseAndDiscard() { CloseAndMaybe(/*discard=*/true); }
+
+void Channel::CloseAndMaybe(bool discard) {
+  std::vector<Published> discarded;
   bool room = false;
   {
     MutexLock lock(mu_);
     closed_ = true;
     room = std::exchange(wants_room_, false);
+    if (discard) {
+      TakeLocked(Waiting(), &discarded);
+    }
   }
   not_empty_.NotifyAll();
   if (room && hooks_.on_room) hooks_.on_room();
-}
-
-void Channel::CloseAndDiscard() {
-  std::deque<Published> discarded;
-  {
-    MutexLock lock(mu_);
-    discarded.swap(queue_);
-    bytes_ = 0;
-  }
-  Close();
   if (!hooks_.on_drop) return;
   for (const Published& published : discarded) hooks_.on_drop(published);
 }
 
 bool Channel::empty() const {
   MutexLock lock(mu_);
-  return queue_.empty();
+  return Waiting() == 0;
 }
 
 std::uint64_t Channel::dropped() const {

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -39,11 +38,16 @@ class Channel {
 
   // Puts the events of `batch` from index `from` on into the queue; the first of the
   // batch has position `base`. Returns the index of the first that it did not take:
-  // smaller than the batch only under kWait, and then on_room will be called.
+  // smaller than the batch only under kWait, and then on_room will be called. A closed
+  // channel drops them all.
   std::size_t Offer(const std::vector<Published>& batch, std::uint64_t base, std::size_t from)
       EXCLUDES(mu_);
 
-  // Puts one event at the front of everything, whatever the bounds say.
+  // The same for the last listener that needs this batch: it gets the events themselves.
+  std::size_t OfferLast(std::vector<Published>* batch, std::uint64_t base, std::size_t from)
+      EXCLUDES(mu_);
+
+  // Puts events before everything else, whatever the bounds say.
   void Preload(std::vector<Published> events) EXCLUDES(mu_);
 
   // Moves up to `max` events to the end of *out; returns how many.
@@ -61,9 +65,16 @@ class Channel {
   std::uint64_t dropped() const EXCLUDES(mu_);
 
  private:
+  std::size_t Waiting() const REQUIRES(mu_) { return queue_.size() - taken_; }
+  std::vector<Published>::iterator First() REQUIRES(mu_) {
+    return queue_.begin() + static_cast<std::ptrdiff_t>(taken_);
+  }
   bool HasRoom(std::size_t bytes) const REQUIRES(mu_);
   // Makes room for a Warning by taking out the oldest Normal, if there is one.
   bool EvictNormal(std::vector<Published>* evicted) REQUIRES(mu_);
+  template <typename Batch, typename Get>
+  std::size_t OfferEach(Batch& batch, std::uint64_t base, std::size_t from, Get get) EXCLUDES(mu_);
+  void CloseAndMaybe(bool discard) EXCLUDES(mu_);
   std::size_t TakeLocked(std::size_t max, std::vector<Published>* out) REQUIRES(mu_);
 
   const Options options_;
@@ -71,7 +82,10 @@ class Channel {
 
   mutable Mutex mu_;
   CondVar not_empty_;
-  std::deque<Published> queue_ GUARDED_BY(mu_);
+  // The events that wait, after taken_ empty ones. In one piece, so that a listener can
+  // take all of them with a single swap.
+  std::vector<Published> queue_ GUARDED_BY(mu_);
+  std::size_t taken_ GUARDED_BY(mu_) = 0;
   std::size_t bytes_ GUARDED_BY(mu_) = 0;
   std::uint64_t dropped_ GUARDED_BY(mu_) = 0;
   bool closed_ GUARDED_BY(mu_) = false;

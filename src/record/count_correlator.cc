@@ -23,6 +23,7 @@ CountOptions WithDefaults(CountOptions options) {
     if (*value == std::decay_t<decltype(*value)>{}) *value = otherwise;
   };
   fill(&options.cache_entries, defaults.cache_entries);
+  options.cache_entries = std::min(options.cache_entries, KeyCache<int>::kMaxCapacity);
   fill(&options.spam_burst, defaults.spam_burst);
   fill(&options.spam_qps, defaults.spam_qps);
   fill(&options.aggregate_after, defaults.aggregate_after);
@@ -96,12 +97,13 @@ CountCorrelator::CountCorrelator(CountOptions options, bool upstream_exact)
 
 Correlation CountCorrelator::Correlate(std::shared_ptr<const Event> event, WallTime now,
                                        SteadyTime steady) {
-  const EventKey source = SourceKey(*event);
+  const Parts parts = PartsOf(*event);
   EventKey key;
-  const bool combine = JoinGroup(*event, source, steady, &key);
-  if (!combine) key = FullKey(*event, source);
-  Written* written = written_.Get(key);
-  const bool seen = written != nullptr && written->count != 0;
+  const bool combine = JoinGroup(*event, parts, steady, &key);
+  if (!combine) key = FullKey(*event, parts);
+  const auto [written, is_new] = written_.Obtain(key);
+  if (is_new) written.count = 0;
+  const bool seen = written.count != 0;
 
   Correlation result;
   result.key = key.ToBytes();
@@ -110,8 +112,8 @@ Correlation CountCorrelator::Correlate(std::shared_ptr<const Event> event, WallT
   // is only counted. A function of the caller's has to see the copy to decide.
   const bool decide_early = seen && !options_.spam_key;
   if (decide_early) {
-    written->count = OneMore(written->count);
-    if (IsSpam(*event, source, steady)) {
+    written.count = OneMore(written.count);
+    if (IsSpam(*event, parts, steady)) {
       result.action = Correlation::Action::kSuppress;
       return result;
     }
@@ -124,20 +126,17 @@ Correlation CountCorrelator::Correlate(std::shared_ptr<const Event> event, WallT
     changed = std::make_shared<Event>(*event);
   }
   if (seen) {
-    if (!decide_early) written->count = OneMore(written->count);
-    changed->metadata.name = written->name;
-    changed->metadata.resource_version = written->resource_version;
-    changed->first_timestamp = written->first_timestamp;
-    changed->count = written->count;
+    if (!decide_early) written.count = OneMore(written.count);
+    changed->metadata.name = written.name;
+    changed->metadata.resource_version = written.resource_version;
+    changed->first_timestamp = written.first_timestamp;
+    changed->count = written.count;
     request.patch = PatchOf(*changed);
   }
   request.event = changed ? std::move(changed) : std::move(event);
   const Event& observed = *request.event;
-  if (!seen) {
-    written_.Put(key, Written{observed.metadata.name, observed.metadata.resource_version,
-                              observed.first_timestamp, observed.count});
-  }
-  if (!decide_early && IsSpam(observed, source, steady)) {
+  if (!seen) written.Set(observed);
+  if (!decide_early && IsSpam(observed, parts, steady)) {
     result.action = Correlation::Action::kSuppress;
     request = {};
     return result;
@@ -151,13 +150,20 @@ Correlation CountCorrelator::Correlate(std::shared_ptr<const Event> event, WallT
 void CountCorrelator::Learn(const std::string& key, const Event& answer) {
   std::optional<EventKey> learned;
   if (upstream_exact_) {
-    learned = FullKey(answer, SourceKey(answer));
+    learned = FullKey(answer, PartsOf(answer));
   } else if (!answer.metadata.name.empty()) {  // a careless sink may answer with nothing
     learned = EventKey::FromBytes(key);
   }
   if (!learned) return;
-  written_.Put(*learned, Written{answer.metadata.name, answer.metadata.resource_version,
-                                 answer.first_timestamp, answer.count});
+  written_.Obtain(*learned).value.Set(answer);
+}
+
+// Into what is there, whose memory is used again.
+void CountCorrelator::Written::Set(const Event& event) {
+  name = event.metadata.name;
+  resource_version = event.metadata.resource_version;
+  first_timestamp = event.first_timestamp;
+  count = event.count;
 }
 
 std::vector<Correlation> CountCorrelator::TakeDue(SteadyTime /*steady*/, bool /*all*/) {
@@ -166,25 +172,28 @@ std::vector<Correlation> CountCorrelator::TakeDue(SteadyTime /*steady*/, bool /*
 
 std::optional<SteadyTime> CountCorrelator::NextDue() const { return std::nullopt; }
 
-EventKey CountCorrelator::SourceKey(const Event& event) {
+CountCorrelator::Parts CountCorrelator::PartsOf(const Event& event) {
   const ObjectReference& object = event.involved_object;
-  return keys_.Start('s')
-      .Add(event.source.component)
-      .Add(event.source.host)
-      .Add(object.kind)
-      .Add(object.namespace_)
-      .Add(object.name)
-      .Add(object.uid)
-      .Add(object.api_version)
-      .Add(event.type)
-      .Finish();
+  Parts parts;
+  parts.source = keys_.Start('s')
+                     .Add(event.source.component)
+                     .Add(event.source.host)
+                     .Add(object.kind)
+                     .Add(object.namespace_)
+                     .Add(object.name)
+                     .Add(object.uid)
+                     .Add(object.api_version)
+                     .Add(event.type)
+                     .Finish();
+  parts.message = keys_.Of(event.message);
+  return parts;
 }
 
 // Upstream's keys are texts, and which of them are equal depends on their order.
-void CountCorrelator::AddSource(const Event& event, const EventKey& source,
+void CountCorrelator::AddSource(const Event& event, const Parts& parts,
                                 std::string_view field_path) {
   if (!upstream_exact_) {
-    keys_.Add(source).Add(field_path);
+    keys_.Add(parts.source).Add(field_path);
     return;
   }
   const ObjectReference& object = event.involved_object;
@@ -199,47 +208,45 @@ void CountCorrelator::AddSource(const Event& event, const EventKey& source,
       .Add(event.type);
 }
 
-EventKey CountCorrelator::GroupKey(const Event& event, const EventKey& source) {
+EventKey CountCorrelator::GroupKey(const Event& event, const Parts& parts) {
   keys_.Start('g');
-  AddSource(event, source, {});
+  AddSource(event, parts, {});
   return keys_.Add(event.reason)
       .Add(event.reporting_controller)
       .Add(event.reporting_instance)
       .Finish();
 }
 
-EventKey CountCorrelator::FullKey(const Event& event, const EventKey& source) {
+EventKey CountCorrelator::FullKey(const Event& event, const Parts& parts) {
   keys_.Start('e');
-  AddSource(event, source, event.involved_object.field_path);
-  return keys_.Add(event.reason).Add(event.message).Finish();
+  AddSource(event, parts, event.involved_object.field_path);
+  keys_.Add(event.reason);
+  if (upstream_exact_) {
+    keys_.Add(event.message);
+  } else {
+    keys_.Add(parts.message);
+  }
+  return keys_.Finish();
 }
 
-bool CountCorrelator::JoinGroup(const Event& event, const EventKey& source, SteadyTime steady,
+bool CountCorrelator::JoinGroup(const Event& event, const Parts& parts, SteadyTime steady,
                                 EventKey* key) {
   std::uint64_t local = 0;
   if (const auto own = Ask(options_.aggregate_key, event)) {
     *key = keys_.Start('o').Add(own->group).Finish();
     local = keys_.Of(own->local).low;
   } else {
-    *key = GroupKey(event, source);
-    local = keys_.Of(event.message).low;
+    *key = GroupKey(event, parts);
+    local = parts.message.low;
   }
 
-  Group* group = groups_.Get(*key);
-  if (group == nullptr) {
-    auto evicted = groups_.Put(*key, Group{steady, {}});
-    group = &(*groups_.begin()).value;
-    // A full cache allocates no more.
-    if (evicted) group->locals = std::move(evicted->second.locals);
-    group->locals.clear();
-  } else if (steady - group->last > options_.aggregate_within) {
-    group->locals.clear();
-  }
-  group->last = steady;
-  const auto place = std::ranges::lower_bound(group->locals, local);
-  if (place != group->locals.end() && *place == local) return false;
-  if (group->locals.size() + 1 >= options_.aggregate_after) return true;
-  group->locals.insert(place, local);
+  const auto [group, is_new] = groups_.Obtain(*key);
+  if (is_new || steady - group.last > options_.aggregate_within) group.locals.clear();
+  group.last = steady;
+  const auto place = std::ranges::lower_bound(group.locals, local);
+  if (place != group.locals.end() && *place == local) return false;
+  if (group.locals.size() + 1 >= options_.aggregate_after) return true;
+  group.locals.insert(place, local);
   return false;
 }
 
@@ -285,17 +292,14 @@ std::string CountCorrelator::CombinedName(const Event& event, WallTime now) {
   return name;
 }
 
-bool CountCorrelator::IsSpam(const Event& observed, const EventKey& source, SteadyTime steady) {
-  EventKey key = source;
+bool CountCorrelator::IsSpam(const Event& observed, const Parts& parts, SteadyTime steady) {
+  EventKey key = parts.source;
   if (const auto own = Ask(options_.spam_key, observed)) {
     key = keys_.Start('f').Add(*own).Finish();
   }
-  TokenBucket* bucket = buckets_.Get(key);
-  if (bucket == nullptr) {
-    buckets_.Put(key, TokenBucket());
-    bucket = &(*buckets_.begin()).value;
-  }
-  return !bucket->TryTake(limits_, steady);
+  const auto [bucket, is_new] = buckets_.Obtain(key);
+  if (is_new) bucket = TokenBucket();
+  return !bucket.TryTake(limits_, steady);
 }
 
 // At the end of the numbers upstream begins at the other end, which no server takes.

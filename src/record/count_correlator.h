@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/lru_map.h"
 #include "base/token_bucket.h"
 #include "herald/record/correlation.h"
 #include "record/correlator.h"
 #include "record/event_key.h"
+#include "record/key_cache.h"
 
 namespace herald {
 
@@ -36,10 +36,9 @@ namespace herald {
 //
 // Where upstream loses or garbles events, it is not followed unless `upstream_exact`:
 //   - the parts of keys are kept apart (EventKeyBuilder);
-//   - a combined event keeps what all members of its group had, annotations and
-//     reporter included, and the name of the event that it was made of. That name is
-//     valid and nobody else has it; upstream makes one up from the time, which may be
-//     neither;
+//   - a combined event keeps all but message and times of the event that it was made
+//     of: annotations, reporter, and the name, which is valid and nobody else's.
+//     Upstream makes one up from the time, which may be neither;
 //   - the server's answer is remembered under the key of what was asked, not under
 //     that of the answer, which for combined events nobody ever looks up;
 //   - an event that was never written is created, even if it is recorded with a count.
@@ -72,24 +71,29 @@ class CountCorrelator final : public Correlator {
 
   // What was last written, or would have been.
   struct Written {
+    void Set(const Event& event);
+
     std::string name;
     std::string resource_version;
     Time first_timestamp;
     std::int32_t count = 0;
   };
 
-  // Who says something about what: what the spam filter knows events by. The two keys
-  // below are made of it and of what else they want to tell apart.
-  EventKey SourceKey(const Event& event);
-  EventKey GroupKey(const Event& event, const EventKey& source);
-  EventKey FullKey(const Event& event, const EventKey& source);
-  void AddSource(const Event& event, const EventKey& source, std::string_view field_path);
+  // What keys are made of, hashed once.
+  struct Parts {
+    EventKey source;  // who says something about what: the key of the spam filter
+    EventKey message;
+  };
+  Parts PartsOf(const Event& event);
+  EventKey GroupKey(const Event& event, const Parts& parts);
+  EventKey FullKey(const Event& event, const Parts& parts);
+  void AddSource(const Event& event, const Parts& parts, std::string_view field_path);
 
   // Whether the event is to be combined with others; *key is then its group's.
-  bool JoinGroup(const Event& event, const EventKey& source, SteadyTime steady, EventKey* key);
+  bool JoinGroup(const Event& event, const Parts& parts, SteadyTime steady, EventKey* key);
   std::shared_ptr<Event> Combined(const Event& event, WallTime now);
   std::string CombinedName(const Event& event, WallTime now);
-  bool IsSpam(const Event& observed, const EventKey& source, SteadyTime steady);
+  bool IsSpam(const Event& observed, const Parts& parts, SteadyTime steady);
   std::int32_t OneMore(std::int32_t count) const;
 
   const CountOptions options_;
@@ -97,9 +101,9 @@ class CountCorrelator final : public Correlator {
   const bool upstream_exact_;
   WallTime last_name_time_;  // of the last name that was made from the time
   EventKeyBuilder keys_;
-  LruMap<EventKey, Group, EventKeyHash> groups_;
-  LruMap<EventKey, Written, EventKeyHash> written_;
-  LruMap<EventKey, TokenBucket, EventKeyHash> buckets_;
+  KeyCache<Group> groups_;
+  KeyCache<Written> written_;
+  KeyCache<TokenBucket> buckets_;
 };
 
 }  // namespace herald

@@ -212,6 +212,34 @@ TEST_F(CountCorrelatorTest, EventsWhoseKeysWouldCollideStayApart) {
   EXPECT_EQ(Record(ab).request.verb, Verb::kPatch);
 }
 
+TEST_F(CountCorrelatorTest, EventsThatDifferAreCountedApart) {
+  struct Case {
+    std::string_view name;
+    void (*change)(Event*);
+  };
+  const Case cases[] = {
+      {"as it is", [](Event*) {}},
+      {"component", [](Event* e) { e->source.component = "x"; }},
+      {"host", [](Event* e) { e->source.host = "x"; }},
+      {"kind", [](Event* e) { e->involved_object.kind = "x"; }},
+      {"namespace", [](Event* e) { e->involved_object.namespace_ = "x"; }},
+      {"name", [](Event* e) { e->involved_object.name = "x"; }},
+      {"field path", [](Event* e) { e->involved_object.field_path = "x"; }},
+      {"uid", [](Event* e) { e->involved_object.uid = "x"; }},
+      {"api version", [](Event* e) { e->involved_object.api_version = "x"; }},
+      {"type", [](Event* e) { e->type = kWarning; }},
+      {"reason", [](Event* e) { e->reason = "x"; }},
+      {"message", [](Event* e) { e->message = "x"; }},
+  };
+  for (const Verb expected : {Verb::kCreate, Verb::kPatch}) {
+    for (const Case& c : cases) {
+      Event event = MakeEvent();
+      c.change(&event);
+      EXPECT_EQ(Record(event).request.verb, expected) << c.name;
+    }
+  }
+}
+
 TEST_F(CountCorrelatorTest, AGroupIsNoEvent) {
   // In upstream the key of this group is also that of the event without a message.
   Use({.aggregate_after = 2});

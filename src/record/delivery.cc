@@ -30,6 +30,8 @@ bool IsOldStyle(const Event& event) { return event.event_time.is_zero(); }
 // Outcomes that a reader of events would miss without noticing.
 constexpr Outcome kLosses[] = {Outcome::kDropped, Outcome::kRejected, Outcome::kGaveUp};
 
+Status ShutDown() { return Status(StatusReason::kCancelled, "the broadcaster was shut down"); }
+
 bool NamespaceIsTerminating(const Status& status) {
   const auto& causes = status.details().causes;
   return std::any_of(causes.begin(), causes.end(), [](const StatusCause& cause) {
@@ -53,9 +55,14 @@ Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_
   }
   if (status.Is(StatusReason::kAlreadyExists)) {
     // A series whose first event is still on its way from elsewhere.
-    return request.event->series ? Judgement::kRetry : Judgement::kRejectQuietly;
+    const bool is_series = request.event->series && !IsOldStyle(*request.event);
+    return is_series ? Judgement::kRetry : Judgement::kRejectQuietly;
   }
-  if (status.code() == 403 && NamespaceIsTerminating(status)) return Judgement::kRejectQuietly;
+  if (status.code() == 403 && NamespaceIsTerminating(status)) {
+    // tools/events does not know this case and complains.
+    const bool complains = upstream_exact && !IsOldStyle(*request.event);
+    return complains ? Judgement::kReject : Judgement::kRejectQuietly;
+  }
   if (!upstream_exact && (status.code() == 429 || status.code() >= 500)) return Judgement::kRetry;
   return Judgement::kReject;
 }
@@ -65,8 +72,10 @@ struct Delivery::Attempt {
   Published published;  // without an event where a series is written for its count
   Correlation correlation;
   std::string object;
+  std::optional<std::string> patch;  // what a create took the place of
   int tries = 0;
-  bool answered = false;  // the sink has called back for the current try
+  int sends = 0;    // tries, and creates that took the place of a patch
+  int awaited = 0;  // which of the sends has no answer yet; 0: none
 };
 
 Delivery::Delivery(Setup setup)
@@ -76,6 +85,7 @@ Delivery::Delivery(Setup setup)
       executor_(std::move(setup.executor)),
       log_(std::move(setup.log)),
       upstream_exact_(setup.upstream_exact),
+      max_bytes_(setup.max_bytes),
       on_progress_(std::move(setup.on_progress)),
       strand_(executor_.get()),
       count_(std::make_unique<CountCorrelator>(options_.count, upstream_exact_)),
@@ -97,6 +107,7 @@ void Delivery::PostAndPump(std::function<void()> task) {
 void Delivery::Wake() { PostAndPump(nullptr); }
 
 void Delivery::CountDropped(const Published& published) {
+  if (closing_) return Resolve(published, Outcome::kLost, ShutDown());
   Resolve(published, Outcome::kDropped, Status(StatusReason::kTooManyRequests, "queue is full"));
   // Drops come by the thousand; one look at them is enough.
   if (report_posted_.exchange(true)) return;
@@ -107,12 +118,18 @@ void Delivery::CountDropped(const Published& published) {
 }
 
 void Delivery::RequestFlush() {
-  PostAndPump([this] { flush_requested_ = true; });
+  PostAndPump([this] {
+    // Once now, whatever else may be stuck, and once more when all else is written.
+    TakeDue(true);
+    flush_requested_ = true;
+  });
 }
 
 bool Delivery::Idle() const { return wakes_ == 0 && idle_; }
 
 void Delivery::Abandon() {
+  closing_ = true;
+  channel_->Close();
   PostAndPump([this] { AbandonHere(); });
 }
 
@@ -124,9 +141,10 @@ SinkStats Delivery::Stats() const {
   return stats;
 }
 
-// One object for all keeps the strict order of upstream.
-std::string Delivery::ObjectKey(const Event& event) const {
-  if (upstream_exact_) return {};
+// One object for all keeps the strict order of upstream. Its new-style events have no
+// order at all: each is written as soon as it is there.
+std::string Delivery::ObjectKey(const Event& event) {
+  if (upstream_exact_) return IsOldStyle(event) ? "" : fmt::format("{}", ++object_numbers_);
   const ObjectReference& object = event.involved_object;
   return fmt::format("{}\n{}\n{}\n{}", object.namespace_, object.name, object.kind, object.uid);
 }
@@ -151,10 +169,17 @@ void Delivery::Log(LogLevel level, std::string_view message, const Event& event,
 void Delivery::Pump() {
   if (abandoned_) return;
   std::vector<Published> batch;
-  if (admitted_ < kMaxAdmitted) channel_->Take(kMaxAdmitted - admitted_, &batch);
+  const std::size_t room =
+      admitted_ < kMaxAdmitted && admitted_bytes_ < max_bytes_ ? kMaxAdmitted - admitted_ : 0;
+  if (room > 0) channel_->Take(room, &batch);
   for (Published& published : batch) Admit(std::move(published));
   TakeDue(false);
   StartReady();
+  // What was merged or filtered has made room, and no answer will come to say so.
+  if (batch.size() == room && admitted_ < kMaxAdmitted && admitted_bytes_ < max_bytes_ &&
+      !channel_->empty()) {
+    Wake();
+  }
   if (flush_requested_ && objects_.empty() && channel_->empty()) {
     flush_requested_ = false;
     TakeDue(true);
@@ -166,6 +191,7 @@ void Delivery::Pump() {
 
 void Delivery::Admit(Published published) {
   ++admitted_;
+  admitted_bytes_ += published.bytes;
   const auto object = objects_.try_emplace(ObjectKey(*published.event)).first;
   object->second.waiting.push_back(std::move(published));
   MarkReady(object);
@@ -184,7 +210,7 @@ void Delivery::StartReady() {
       std::shared_ptr<Attempt> attempt = std::move(awake_.front());
       awake_.pop_front();
       ++under_way_;
-      Send(std::move(attempt));
+      Send(attempt);
       continue;
     }
     if (ready_.empty()) break;
@@ -209,19 +235,23 @@ void Delivery::Start(Objects::iterator object) {
       const std::shared_ptr<const Event>& event = attempt->published.event;
       attempt->correlation = CorrelatorFor(*event).Correlate(event, clock_.Now(), clock_.Steady());
       if (attempt->correlation.action == Correlation::Action::kMerge) {
-        merged_[attempt->correlation.key].push_back(std::move(attempt->published));
-        --admitted_;
+        Release(attempt->published);
+        Merged& merged = merged_[attempt->correlation.key];
+        ++merged.count;
+        if (attempt->published.interested) {
+          merged.interested.push_back(std::move(attempt->published.interested));
+        }
         continue;
       }
       if (attempt->correlation.action == Correlation::Action::kSuppress) {
-        --admitted_;
+        Release(attempt->published);
         Resolve(attempt->published, Outcome::kFiltered, Status());
         continue;
       }
     }
     state.current = attempt;
     ++under_way_;
-    Send(std::move(attempt));
+    Send(attempt);
     return;
   }
   if (!state.current) objects_.erase(object);
@@ -246,17 +276,29 @@ void Delivery::ScheduleDue() {
   });
 }
 
-void Delivery::Send(std::shared_ptr<Attempt> attempt) {
+void Delivery::Send(const std::shared_ptr<Attempt>& attempt) {
+  SinkRequest& request = attempt->correlation.request;
+  if (request.verb == SinkRequest::Verb::kCreate &&
+      !request.event->metadata.resource_version.empty()) {
+    // The server refuses a create that carries one.
+    auto event = std::make_shared<Event>(*request.event);
+    event->metadata.resource_version.clear();
+    request.event = std::move(event);
+  }
   ++requests_;
   if (attempt->tries++ > 0) ++retries_;
-  const auto done = [self = shared_from_this(), attempt](Result<Event> answer) {
-    self->strand_.Post([self, attempt, answer = std::move(answer)]() mutable {
-      // A sink that calls back twice is answered once.
-      if (std::exchange(attempt->answered, true)) return;
+  const int send = attempt->awaited = ++attempt->sends;
+  // Weak, because a sink that never answers may keep this for ever, and we keep the sink.
+  const auto done = [weak = weak_from_this(), attempt, send](Result<Event> answer) {
+    const auto self = weak.lock();
+    if (!self || self->closing_) return;
+    self->strand_.Post([self, attempt, send, answer = std::move(answer)]() mutable {
+      // A sink may call back twice, the second time when the next try is under way.
+      if (attempt->awaited != send) return;
+      attempt->awaited = 0;
       self->OnAnswer(attempt, std::move(answer));
     });
   };
-  attempt->answered = false;
   try {
     sink_->Send(attempt->correlation.request, done);
   } catch (const std::exception& e) {
@@ -279,13 +321,9 @@ void Delivery::OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> a
     }
     case Judgement::kCreateInstead: {
       // 404 is ordinary here: the event outlived its time on the server (one hour by
-      // default) while we still remember it. Create it anew under the same name. The
-      // server refuses a create that carries a resourceVersion, so drop it.
-      auto event = std::make_shared<Event>(*request.event);
-      event->metadata.resource_version.clear();
+      // default) while we still remember it. Create it anew under the same name.
       request.verb = SinkRequest::Verb::kCreate;
-      request.event = std::move(event);
-      request.patch.clear();
+      attempt->patch = std::exchange(request.patch, {});
       --attempt->tries;  // the same try goes on
       Send(attempt);
       break;
@@ -294,7 +332,11 @@ void Delivery::OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> a
       Retry(attempt, status);
       break;
     case Judgement::kReject:
-      Log(LogLevel::kError, "Server rejected event (will not retry!)", *request.event, status);
+      Log(LogLevel::kError,
+          status.origin() == Status::Origin::kServer
+              ? "Server rejected event (will not retry!)"
+              : "Unable to construct event (will not retry!)",
+          *request.event, status);
       Finish(attempt, Outcome::kRejected, status);
       break;
     case Judgement::kRejectQuietly:
@@ -325,12 +367,22 @@ std::chrono::nanoseconds Delivery::RetryDelay(const Attempt& attempt, const Stat
 
 void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why) {
   const Event& event = *attempt->correlation.request.event;
-  if (attempt->tries >= options_.max_tries) {
+  const bool is_last = attempt->tries >= options_.max_tries;
+  // A series that meets its own first event is nobody's fault.
+  if (!why.Is(StatusReason::kAlreadyExists) && (!is_last || upstream_exact_)) {
+    Log(LogLevel::kWarn, "Unable to write event (may retry after sleeping)", event, why);
+  }
+  if (is_last) {
     Log(LogLevel::kError, "Unable to write event (retry limit exceeded!)", event, why);
     Finish(attempt, Outcome::kGaveUp, why);
     return;
   }
-  Log(LogLevel::kWarn, "Unable to write event (may retry after sleeping)", event, why);
+  // Whoever was in the way of a create may be there to be patched by then.
+  if (attempt->patch) {
+    SinkRequest& request = attempt->correlation.request;
+    request.verb = SinkRequest::Verb::kPatch;
+    request.patch = *std::exchange(attempt->patch, std::nullopt);
+  }
   // Its object stays busy, but its turn goes to another one.
   --under_way_;
   ++sleeping_;
@@ -351,15 +403,13 @@ void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
                       const Status& status) {
   --under_way_;
   if (attempt->published.event) {
-    --admitted_;
+    Release(attempt->published);
     Resolve(attempt->published, outcome, status);
   }
   // What was counted into this write shares its fate: merged where it succeeded.
   if (auto merged = merged_.extract(attempt->correlation.key)) {
     const bool good = outcome == Outcome::kWritten || outcome == Outcome::kMerged;
-    for (const Published& published : merged.mapped()) {
-      Resolve(published, good ? Outcome::kMerged : outcome, status);
-    }
+    Resolve(merged.mapped(), good ? Outcome::kMerged : outcome, status);
   }
   const auto object = objects_.find(attempt->object);
   object->second.current.reset();
@@ -372,9 +422,19 @@ void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
   Pump();
 }
 
+void Delivery::Release(const Published& published) {
+  --admitted_;
+  admitted_bytes_ -= published.bytes;
+}
+
 void Delivery::Resolve(const Published& published, Outcome outcome, const Status& status) {
   ++outcomes_[static_cast<std::size_t>(outcome)];
-  Tell(published, outcome, status);
+  Tell(published.interested.get(), outcome, status);
+}
+
+void Delivery::Resolve(const Merged& merged, Outcome outcome, const Status& status) {
+  outcomes_[static_cast<std::size_t>(outcome)] += merged.count;
+  for (const auto& interested : merged.interested) Tell(interested.get(), outcome, status);
 }
 
 // After a loss one event about the program itself says how many were lost and why.
@@ -389,8 +449,9 @@ void Delivery::ReportLosses() {
     lost += count;
     causes += fmt::format("{}{} {}", causes.empty() ? "" : ", ", count, OutcomeName(outcome));
   }
+  if (lost == 0) return;
   const SteadyTime now = clock_.Steady();
-  if (lost == 0 || (last_report_ && now - *last_report_ < kReportInterval)) return;
+  if (last_report_ && now - *last_report_ < kReportInterval) return ScheduleReport();
   last_report_ = now;
   for (const Outcome outcome : kLosses) {
     const auto i = static_cast<std::size_t>(outcome);
@@ -417,22 +478,35 @@ void Delivery::ReportLosses() {
   MarkReady(objects_.find(attempt->object));
 }
 
+// REQUIRES: there was a report
+void Delivery::ScheduleReport() {
+  if (std::exchange(report_scheduled_, true)) return;
+  executor_->PostAt(*last_report_ + kReportInterval, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->PostAndPump([self] {
+        self->report_scheduled_ = false;
+        self->ReportLosses();
+      });
+    }
+  });
+}
+
 void Delivery::AbandonHere() {
   if (std::exchange(abandoned_, true)) return;
-  const Status why(StatusReason::kCancelled, "the broadcaster was shut down");
+  const Status why = ShutDown();
   std::vector<Published> rest;
   while (channel_->Take(kMaxAdmitted, &rest) > 0) {
   }
   for (const Published& published : rest) Resolve(published, Outcome::kLost, why);
   for (const auto& [key, object] : objects_) {
     if (object.current && object.current->published.event) {
+      Log(LogLevel::kError, "Unable to write event (broadcaster is shut down)",
+          *object.current->published.event, why);
       Resolve(object.current->published, Outcome::kLost, why);
     }
     for (const Published& published : object.waiting) Resolve(published, Outcome::kLost, why);
   }
-  for (const auto& [key, merged] : merged_) {
-    for (const Published& published : merged) Resolve(published, Outcome::kLost, why);
-  }
+  for (const auto& [key, merged] : merged_) Resolve(merged, Outcome::kLost, why);
   objects_.clear();
   merged_.clear();
   awake_.clear();

@@ -53,8 +53,9 @@ Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_
 //                      └──── sleeping <────┤ to be tried again
 //                                          └──> outcome
 //
-// With upstream_exact all events count as being about one object, which is how
-// client-go does it: one at a time, and everybody waits for the one that sleeps.
+// With upstream_exact all old-style events count as being about one object, which is how
+// client-go does it: one at a time, and everybody waits for the one that sleeps. Each of
+// the new style counts as being about an object of its own.
 //
 // Thread-safe; what is marked so runs on the strand alone.
 class Delivery : public std::enable_shared_from_this<Delivery> {
@@ -67,6 +68,8 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     const Clock* clock = nullptr;
     LogFunction log;
     bool upstream_exact = false;
+    // How much of the sequencer's memory events may take, besides the channel's.
+    std::size_t max_bytes = 16 << 20;
     std::function<void()> on_progress;  // something may have come to its end
   };
 
@@ -78,7 +81,8 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   // The channel has something. Any thread.
   void Wake();
 
-  // An event never came as far as the sequencer. Any thread.
+  // An event never came as far as the sequencer: the channel was full, or closed. Any
+  // thread.
   void CountDropped(const Published& published);
 
   // Writes the counts of open series once everything before them is written. Any
@@ -88,7 +92,8 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   // Whether every event that was offered has its outcome. Any thread.
   bool Idle() const;
 
-  // Gives up everything that has no outcome yet: kLost. Any thread.
+  // Closes the channel and gives up everything that has no outcome yet: kLost. Any
+  // thread.
   void Abandon();
 
   // Outcomes and requests so far; `recorded` and `in_flight` are the caller's to fill
@@ -103,6 +108,12 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     std::deque<Correlation> due;       // counts of its series that are to be written
     std::shared_ptr<Attempt> current;  // the write that is under way or sleeping
   };
+  // Events that were counted but not yet written. They are many where something
+  // repeats all the time, so only their number is kept and who wants to know.
+  struct Merged {
+    std::uint64_t count = 0;
+    std::vector<std::shared_ptr<const Interested>> interested;
+  };
   using Objects = std::unordered_map<std::string, Object>;
 
   // Lets a function run on the strand, and Pump() after it.
@@ -116,16 +127,19 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   void Start(Objects::iterator object);
   void TakeDue(bool all);
   void ScheduleDue();
-  void Send(std::shared_ptr<Attempt> attempt);
+  void Send(const std::shared_ptr<Attempt>& attempt);
   void OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> answer);
   void Retry(const std::shared_ptr<Attempt>& attempt, const Status& why);
   void Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome, const Status& status);
+  void Release(const Published& published);
   void Resolve(const Published& published, Outcome outcome, const Status& status);
+  void Resolve(const Merged& merged, Outcome outcome, const Status& status);
   void ReportLosses();
+  void ScheduleReport();
   void AbandonHere();
   void UpdateIdle();
 
-  std::string ObjectKey(const Event& event) const;
+  std::string ObjectKey(const Event& event);
   Correlator& CorrelatorFor(const Event& event);
   std::chrono::nanoseconds RetryDelay(const Attempt& attempt, const Status& why);
   void Log(LogLevel level, std::string_view message, const Event& event,
@@ -137,6 +151,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   const std::shared_ptr<Executor> executor_;
   const LogFunction log_;
   const bool upstream_exact_;
+  const std::size_t max_bytes_;
   const std::function<void()> on_progress_;
   std::shared_ptr<Channel> channel_;  // set once, by Attach()
 
@@ -144,6 +159,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   std::atomic<int> wakes_{0};
   std::atomic<bool> idle_{true};
   std::atomic<bool> report_posted_{false};
+  std::atomic<bool> closing_{false};  // Abandon() was called
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<std::uint64_t> retries_{0};
   std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};
@@ -158,10 +174,11 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   std::deque<std::string> ready_;               // objects with something waiting and not busy
   std::deque<std::shared_ptr<Attempt>> awake_;  // slept enough, waiting for a turn
   std::size_t admitted_ = 0;                    // events in objects_ and under way
+  std::size_t admitted_bytes_ = 0;
+  std::uint64_t object_numbers_ = 0;  // for keys that are never alike
   std::size_t under_way_ = 0;
   std::size_t sleeping_ = 0;
-  // Events that were counted but not yet written, by what Correlation::key says.
-  std::unordered_map<std::string, std::vector<Published>> merged_;
+  std::unordered_map<std::string, Merged> merged_;  // by Correlation::key
   bool flush_requested_ = false;
   bool abandoned_ = false;
   std::optional<SteadyTime> due_timer_;
@@ -169,6 +186,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   // For the summary of what was lost.
   std::array<std::uint64_t, kOutcomes> reported_{};
   std::optional<SteadyTime> last_report_;
+  bool report_scheduled_ = false;
 };
 
 }  // namespace herald

@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <atomic>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "base/mutex.h"
@@ -48,7 +51,13 @@ class FakeRecorder::Impl {
         broadcaster_({.incoming_events = options.max_events,
                       .watcher_events = options.max_events,
                       .executor = &executor_}),
-        recorder_(broadcaster_.NewRecorder({.component = "fake", .api = options.api})),
+        recorder_(
+            broadcaster_.NewRecorder({.component = "fake",
+                                      .api = options.api,
+                                      .on_outcome =
+                                          [refused = refused_](Outcome outcome, const Status&) {
+                                            if (outcome == Outcome::kDropped) ++*refused;
+                                          }})),
         watcher_(std::move(broadcaster_.Watch()).value()) {}
 
   const Recorder& recorder() const { return recorder_; }
@@ -62,11 +71,14 @@ class FakeRecorder::Impl {
 
   std::uint64_t dropped() {
     executor_.RunUntilIdle();
-    return watcher_->dropped();
+    return *refused_ + watcher_->dropped();
   }
 
  private:
   const Options options_;
+  // How many never reached the watcher. Shared, because the recorder may outlive this.
+  const std::shared_ptr<std::atomic<std::uint64_t>> refused_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
   Executor executor_{{.threads = 0}};
   Broadcaster broadcaster_;
   const Recorder recorder_;
@@ -141,8 +153,8 @@ class MemorySink::Impl {
       event.metadata.uid = RandomUuid();
       return Store(std::move(event));
     }
-    if (found == events_.end()) return NotFound(metadata.name);
     if (request.verb == SinkRequest::Verb::kUpdate) return Store(*request.event);
+    if (found == events_.end()) return NotFound(metadata.name);
     Result<Event> patched =
         ApplyPatch(found->second, request.api, PatchType::kStrategicMerge, request.patch);
     if (!patched) return patched;

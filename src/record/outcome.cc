@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <iterator>
 
 namespace herald {
 namespace {
@@ -31,17 +30,35 @@ std::string Escaped(std::string_view text) {
 
 std::string_view OutcomeName(Outcome outcome) { return kNames[static_cast<std::size_t>(outcome)]; }
 
-void WritePrometheusText(const SinkStats& stats, std::string_view sink_name, std::string* out) {
-  const std::string sink = Escaped(sink_name);
+// The format wants all lines of a metric together, whichever sink they are about.
+void WritePrometheusText(const std::vector<std::pair<std::string, SinkStats>>& sinks,
+                         std::string* out) {
   auto to = std::back_inserter(*out);
-  for (std::size_t i = 0; i < kOutcomes; ++i) {
-    fmt::format_to(to, "herald_recorder_events_total{{sink=\"{}\",outcome=\"{}\"}} {}\n", sink,
-                   kNames[i], stats.outcomes[i]);
+  const auto head = [&](std::string_view name, std::string_view type, std::string_view help) {
+    fmt::format_to(to, "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  };
+  constexpr std::string_view kEvents = "herald_recorder_events_total";
+  head(kEvents, "counter", "Events by sink and by what became of them.");
+  for (const auto& [sink, stats] : sinks) {
+    for (std::size_t i = 0; i < kOutcomes; ++i) {
+      fmt::format_to(to, "{}{{sink=\"{}\",outcome=\"{}\"}} {}\n", kEvents, Escaped(sink), kNames[i],
+                     stats.outcomes[i]);
+    }
   }
-  fmt::format_to(to, "herald_recorder_recorded_total{{sink=\"{}\"}} {}\n", sink, stats.recorded);
-  fmt::format_to(to, "herald_recorder_events_in_flight{{sink=\"{}\"}} {}\n", sink, stats.in_flight);
-  fmt::format_to(to, "herald_recorder_requests_total{{sink=\"{}\"}} {}\n", sink, stats.requests);
-  fmt::format_to(to, "herald_recorder_retries_total{{sink=\"{}\"}} {}\n", sink, stats.retries);
+  const auto write = [&](std::string_view name, std::string_view type, std::string_view help,
+                         std::uint64_t SinkStats::* member) {
+    head(name, type, help);
+    for (const auto& [sink, stats] : sinks) {
+      fmt::format_to(to, "{}{{sink=\"{}\"}} {}\n", name, Escaped(sink), stats.*member);
+    }
+  };
+  write("herald_recorder_recorded_total", "counter", "Events recorded since the sink was started.",
+        &SinkStats::recorded);
+  write("herald_recorder_events_in_flight", "gauge", "Events that have no outcome yet.",
+        &SinkStats::in_flight);
+  write("herald_recorder_requests_total", "counter", "Attempts to write.", &SinkStats::requests);
+  write("herald_recorder_retries_total", "counter", "Attempts that were repeats.",
+        &SinkStats::retries);
 }
 
 }  // namespace herald

@@ -36,10 +36,10 @@ std::size_t ApproximateBytes(const Event& event) {
          event.reporting_instance.size();
 }
 
-void Tell(const Published& published, Outcome outcome, const Status& status) noexcept {
-  if (!published.interested) return;
-  Call(published.interested->recorder, outcome, status);
-  Call(published.interested->occurrence, outcome, status);
+void Tell(const Interested* interested, Outcome outcome, const Status& status) noexcept {
+  if (interested == nullptr) return;
+  Call(interested->recorder, outcome, status);
+  Call(interested->occurrence, outcome, status);
 }
 
 }  // namespace herald

@@ -26,8 +26,8 @@ struct Published {
 // Roughly what an event takes in memory: enough to bound queues by.
 std::size_t ApproximateBytes(const Event& event);
 
-// Tells whoever is interested. What their functions throw is dropped: an event's
-// outcome is counted whether or not somebody could be told.
-void Tell(const Published& published, Outcome outcome, const Status& status) noexcept;
+// Tells whoever is interested, which may be nobody: null. What their functions throw is dropped: an
+// event's outcome is counted whether or not somebody could be told.
+void Tell(const Interested* interested, Outcome outcome, const Status& status) noexcept;
 
 }  // namespace herald

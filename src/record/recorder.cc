@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "herald/api/reference.h"
+#include "record/event_pool.h"
 #include "record/recorder_state.h"
 
 namespace herald {
@@ -23,12 +24,19 @@ constexpr std::size_t kMaxMessage = 64 << 10;
 // What shows that a text was cut.
 constexpr std::string_view kCut = "...";
 
-// Cuts a text to `limit` bytes, between characters, and marks where.
+// How many bytes of a UTF-8 character may follow its first.
+constexpr std::size_t kMaxContinuation = 3;
+
+bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
+// Cuts a text to `limit` bytes, between characters, and marks where. A text that is no
+// UTF-8 has no characters and is cut where it is too long.
 void Cut(std::size_t limit, std::string* text) {
   if (text->size() <= limit) return;
-  std::size_t end = limit - kCut.size();
-  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xc0) == 0x80) --end;
-  text->resize(end);
+  const std::size_t longest = limit - kCut.size();
+  std::size_t end = longest;
+  while (longest - end < kMaxContinuation && IsContinuation((*text)[end])) --end;
+  text->resize(IsContinuation((*text)[end]) ? longest : end);
   text->append(kCut);
 }
 
@@ -77,29 +85,38 @@ std::shared_ptr<const Interested> Recorder::State::WhoIsInterested(Occurrence* o
 
 std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectReference& object,
                                                                 Occurrence* occurrence,
-                                                                std::string&& message) const {
+                                                                std::string_view message) const {
   const bool exact = core_->options().upstream_exact;
   const WallTime now = core_->clock().Now();
   const Timestamp when(occurrence->when.value_or(now));
 
-  auto event = std::make_shared<herald::Event>();
-  event->metadata.namespace_ = object.namespace_.empty() ? "default" : object.namespace_;
+  // Whatever is set here for one style is set for the other, too: the event has been
+  // another one before.
+  auto event = TakePooledEvent();
+  event->metadata.namespace_.assign(object.namespace_.empty() ? std::string_view("default")
+                                                              : object.namespace_);
   event->metadata.name = MakeEventName(object.name, exact ? now : Unique(now));
   event->metadata.annotations = std::move(occurrence->annotations);
   event->involved_object = object;
   event->type = occurrence->type;
   event->reason = occurrence->reason;
   event->action = occurrence->action;
-  event->message = std::move(message);
+  event->message = message;
   event->related = std::move(occurrence->related);
   event->reporting_controller = options_.component;
   event->reporting_instance = reporting_instance_;
   if (options_.api == EventApi::kCoreV1) {
-    event->source = {.component = options_.component, .host = options_.host};
+    event->source.component = options_.component;
+    event->source.host = options_.host;
     event->first_timestamp = event->last_timestamp = Time(when.seconds(), when.nanos());
     event->count = 1;
+    event->event_time = MicroTime();
     if (!exact) Cut(kMaxMessage, &event->message);
   } else {
+    event->source.component.clear();
+    event->source.host.clear();
+    event->first_timestamp = event->last_timestamp = Time();
+    event->count = 0;
     event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
     if (!exact) {
       // The server asks for an action; the old calls have none to give.
@@ -118,42 +135,47 @@ void Recorder::State::Complain(std::string_view message, const Status& why) cons
   log_({.level = LogLevel::kError, .message = message, .fields = {{"err", text}}});
 }
 
-void Recorder::State::Refuse(Published published, std::string_view complaint,
+void Recorder::State::Refuse(const Published& published, std::string_view complaint,
                              const Status& why) const {
   core_->CountInvalid(published, why);
   Complain(complaint, why);
 }
 
 void Recorder::State::Write(const ObjectReference& object, Occurrence&& occurrence,
-                            std::string message) const {
+                            std::string_view message) const {
   Published published;
   published.interested = WhoIsInterested(&occurrence);
   const bool exact = core_->options().upstream_exact;
   if (!exact && object.name.empty() && object.kind.empty()) {
-    return Refuse(std::move(published), "Could not construct reference, will not report event",
+    return Refuse(published, "Could not construct reference, will not report event",
                   Status(StatusReason::kInvalid, "the reference has neither kind nor name"));
   }
   if (!exact && IsEvent(object)) {
-    return Refuse(std::move(published), "Could not construct reference, will not report event",
+    return Refuse(published, "Could not construct reference, will not report event",
                   Status(StatusReason::kInvalid, "an event about an event would never end"));
   }
   if (occurrence.type != kNormal && occurrence.type != kWarning) {
-    return Refuse(std::move(published), "Unsupported event type",
+    return Refuse(published, "Unsupported event type",
                   Status(StatusReason::kInvalid,
                          fmt::format("type is '{}', not Normal or Warning", occurrence.type)));
   }
-  published.event = MakeEvent(object, &occurrence, std::move(message));
+  published.event = MakeEvent(object, &occurrence, message);
   published.bytes = ApproximateBytes(*published.event);
   const std::shared_ptr<const Interested> interested = published.interested;
   const Status status = core_->Publish(std::move(published));
   if (status.ok()) return;
   const bool full = status.Is(StatusReason::kTooManyRequests);
-  Published unpublished;
-  unpublished.interested = interested;
-  Tell(unpublished, full ? Outcome::kDropped : Outcome::kLost, status);
+  Tell(interested.get(), full ? Outcome::kDropped : Outcome::kLost, status);
   Complain(full ? "Unable to record event: too many queued events, dropped event"
                 : "Unable to record event (will not retry!)",
            status);
+}
+
+void Recorder::State::RefuseUnformatted(Occurrence&& occurrence, std::string_view why) const {
+  Published published;
+  published.interested = WhoIsInterested(&occurrence);
+  Refuse(published, "Could not format the message, will not report event",
+         Status(StatusReason::kInvalid, std::string(why)));
 }
 
 // Whatever goes wrong here must not reach the caller, whose work is another: at worst
@@ -162,7 +184,7 @@ void Recorder::Write(const ObjectReference& object, Occurrence occurrence,
                      std::string_view message) noexcept {
   if (!state_) return;
   try {
-    state_->Write(object, std::move(occurrence), std::string(message));
+    state_->Write(object, std::move(occurrence), message);
   } catch (...) {  // NOLINT(bugprone-empty-catch)
   }
 }
@@ -171,7 +193,13 @@ void Recorder::WriteFormatted(const ObjectReference& object, Occurrence occurren
                               fmt::string_view format, fmt::format_args args) noexcept {
   if (!state_) return;
   try {
-    state_->Write(object, std::move(occurrence), fmt::vformat(format, args));
+    fmt::memory_buffer message;
+    try {
+      fmt::vformat_to(fmt::appender(message), format, args);
+    } catch (const std::exception& e) {  // a formatter of the caller's own
+      return state_->RefuseUnformatted(std::move(occurrence), e.what());
+    }
+    state_->Write(object, std::move(occurrence), {message.data(), message.size()});
   } catch (...) {  // NOLINT(bugprone-empty-catch)
   }
 }

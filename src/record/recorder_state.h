@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "herald/base/log.h"
 #include "herald/record/recorder.h"
@@ -13,15 +15,18 @@ class Recorder::State {
  public:
   State(std::shared_ptr<Broadcaster::Core> core, RecorderOptions options, LogFunction log);
 
-  void Write(const ObjectReference& object, Occurrence&& occurrence, std::string message) const;
+  void Write(const ObjectReference& object, Occurrence&& occurrence,
+             std::string_view message) const;
+  // Counts an event whose message could not be put together.
+  void RefuseUnformatted(Occurrence&& occurrence, std::string_view why) const;
   std::shared_ptr<const State> WithLog(LogFunction log) const;
 
  private:
   std::shared_ptr<const herald::Event> MakeEvent(const ObjectReference& object,
                                                  Occurrence* occurrence,
-                                                 std::string&& message) const;
+                                                 std::string_view message) const;
   std::shared_ptr<const Interested> WhoIsInterested(Occurrence* occurrence) const;
-  void Refuse(Published published, std::string_view complaint, const Status& why) const;
+  void Refuse(const Published& published, std::string_view complaint, const Status& why) const;
   void Complain(std::string_view message, const Status& why) const;
 
   const std::shared_ptr<Broadcaster::Core> core_;

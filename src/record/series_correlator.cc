@@ -12,8 +12,9 @@ namespace {
 
 SeriesOptions WithDefaults(SeriesOptions options) {
   const SeriesOptions defaults;
-  if (options.finish_after.count() == 0) options.finish_after = defaults.finish_after;
-  if (options.refresh_every.count() == 0) options.refresh_every = defaults.refresh_every;
+  // Timers that never come to rest would be the result of anything below, too.
+  if (options.finish_after.count() <= 0) options.finish_after = defaults.finish_after;
+  if (options.refresh_every.count() <= 0) options.refresh_every = defaults.refresh_every;
   if (options.cache_entries == 0) options.cache_entries = defaults.cache_entries;
   return options;
 }
@@ -95,7 +96,7 @@ Correlation SeriesCorrelator::Begin(const EventKey& key, std::shared_ptr<const E
   entry.event = std::move(event);
   if (auto evicted = cache_.Put(key, std::move(entry))) {
     auto& [old_key, old] = *evicted;
-    if (old.series && old.sent != old.series->count) {
+    if (!old.IsAllSent()) {
       Leave(old_key, &old, steady);
     } else if (old.series) {
       schedule_.erase({old.scheduled, old_key});
@@ -117,7 +118,7 @@ Correlation SeriesCorrelator::Repeat(const EventKey& key, Entry* entry, WallTime
     return result;
   }
   EventSeries& series = *entry->series;
-  const bool all_sent = entry->sent == series.count;
+  const bool all_sent = entry->IsAllSent();
   if (upstream_exact_ || series.count != std::numeric_limits<std::int32_t>::max()) {
     series.count = static_cast<std::int32_t>(static_cast<std::uint32_t>(series.count) + 1);
   }
@@ -138,14 +139,15 @@ void SeriesCorrelator::Learn(const std::string& key, const Event& answer) {
   // what an admission controller changed must not change what is merged with what.
   if (!upstream_exact_) return;
   const auto known = EventKey::FromBytes(std::string_view(key).substr(0, EventKey::kBytes));
-  Entry* const entry = known ? cache_.Get(*known) : nullptr;
+  if (!known) return;
+  Entry* const entry = cache_.Get(*known);
   if (entry == nullptr || !entry->refreshing || StateKey(*known, *entry) != key) return;
   entry->refreshing = false;
   // Upstream counts nothing while it waits for the answer.
-  if (entry->series->count != entry->sent) return;
+  if (!entry->IsAllSent()) return;
   entry->event = std::make_shared<const Event>(answer);
   entry->series = answer.series;
-  entry->sent = answer.series ? answer.series->count : 1;
+  entry->sent = entry->Count();
   entry->observed = SteadyAt(LastTime(answer), wall_offset_);
 }
 
@@ -173,9 +175,7 @@ std::vector<Correlation> SeriesCorrelator::TakeDue(SteadyTime steady, bool all) 
   }
   if (all) {
     for (auto [key, entry] : cache_) {
-      if (entry.series && entry.sent != entry.series->count) {
-        due.push_back(Write(key, &entry, steady));
-      }
+      if (!entry.IsAllSent()) due.push_back(Write(key, &entry, steady));
     }
   }
   return due;
@@ -184,7 +184,7 @@ std::vector<Correlation> SeriesCorrelator::TakeDue(SteadyTime steady, bool all) 
 std::optional<SteadyTime> SeriesCorrelator::NextDue() const {
   if (!leaving_.empty()) return leaving_since_;
   if (!schedule_.empty()) return schedule_.begin()->first;
-  if (next_finish_ && cache_.size() != 0) return std::min(*next_finish_, *next_refresh_);
+  if (ticking_ && cache_.size() != 0) return std::min(next_finish_, next_refresh_);
   return std::nullopt;
 }
 
@@ -194,7 +194,6 @@ Correlation SeriesCorrelator::Write(const EventKey& key, Entry* entry, SteadyTim
   SinkRequest& request = result.request;
   request.api = EventApi::kEventsV1;
   request.event = entry->event;
-  entry->sent = 1;
   if (entry->series) {
     if (entry->event->series != entry->series) {
       auto event = std::make_shared<Event>(*entry->event);
@@ -203,8 +202,8 @@ Correlation SeriesCorrelator::Write(const EventKey& key, Entry* entry, SteadyTim
     }
     request.verb = SinkRequest::Verb::kPatch;
     request.patch = PatchOf(*entry->series);
-    entry->sent = entry->series->count;
   }
+  entry->sent = entry->Count();
   entry->sent_at = steady;
   return result;
 }
@@ -225,7 +224,7 @@ bool SeriesCorrelator::HasEnded(const Entry& entry, SteadyTime steady) const {
 SteadyTime SeriesCorrelator::DueTime(const Entry& entry) const {
   constexpr std::chrono::nanoseconds kMoreThan{1};
   const SteadyTime end = entry.observed + options_.finish_after + kMoreThan;
-  if (entry.sent == entry.series->count) return end;
+  if (entry.IsAllSent()) return end;
   return std::min(end, entry.sent_at + entry.heartbeat);
 }
 
@@ -246,19 +245,20 @@ void SeriesCorrelator::Leave(const EventKey& key, Entry* entry, SteadyTime stead
 }
 
 void SeriesCorrelator::StartTicks(SteadyTime steady) {
-  if (!next_finish_) {
+  if (!ticking_) {
+    ticking_ = true;
     next_finish_ = steady + options_.finish_after;
     next_refresh_ = steady + options_.refresh_every;
   } else if (cache_.size() == 0) {
     // While there is nothing to look at nobody calls at the ticks; they go by.
-    next_finish_ = NextTick(*next_finish_, options_.finish_after, steady);
-    next_refresh_ = NextTick(*next_refresh_, options_.refresh_every, steady);
+    next_finish_ = NextTick(next_finish_, options_.finish_after, steady);
+    next_refresh_ = NextTick(next_refresh_, options_.refresh_every, steady);
   }
 }
 
 void SeriesCorrelator::RunTicks(SteadyTime steady, std::vector<Correlation>* due) {
-  if (*next_finish_ <= steady) {
-    next_finish_ = NextTick(*next_finish_, options_.finish_after, steady);
+  if (next_finish_ <= steady) {
+    next_finish_ = NextTick(next_finish_, options_.finish_after, steady);
     std::vector<EventKey> ended;
     for (auto [key, entry] : cache_) {
       if (!HasEnded(entry, steady)) continue;
@@ -267,8 +267,8 @@ void SeriesCorrelator::RunTicks(SteadyTime steady, std::vector<Correlation>* due
     }
     for (const EventKey& key : ended) cache_.Erase(key);
   }
-  if (*next_refresh_ <= steady) {
-    next_refresh_ = NextTick(*next_refresh_, options_.refresh_every, steady);
+  if (next_refresh_ <= steady) {
+    next_refresh_ = NextTick(next_refresh_, options_.refresh_every, steady);
     for (auto [key, entry] : cache_) {
       if (!entry.series) continue;
       due->push_back(Write(key, &entry, steady));

@@ -25,8 +25,10 @@ namespace herald {
 //   further   counted; written by a heartbeat while the series goes on, and by a last
 //             patch once it was silent for 6 min and has ended
 //
-// A single event that is not repeated within 6 min is forgotten. All of this is what
-// client-go does (tools/events/event_broadcaster.go); SeriesScenarios replays it.
+// The last patch is sent even if it has nothing new to say: it brings back an event
+// that the server forgot. A single event that is not repeated within 6 min is forgotten.
+// All of this is what client-go does (tools/events/event_broadcaster.go);
+// SeriesScenarios replays it.
 //
 // Where upstream loses events, it is not followed unless `upstream_exact`:
 //   - the resource versions of the objects are no part of the key. An object that
@@ -66,6 +68,9 @@ class SeriesCorrelator final : public Correlator {
 
  private:
   struct Entry {
+    std::int32_t Count() const { return series ? series->count : 1; }
+    bool IsAllSent() const { return sent == Count(); }
+
     std::shared_ptr<const Event> event;  // without regard to its `series`
     std::optional<EventSeries> series;   // from the second occurrence on
     SteadyTime observed;                 // the last occurrence
@@ -111,8 +116,9 @@ class SeriesCorrelator final : public Correlator {
 
   // With upstream_exact only: when it looks at all series next, and what to add to the
   // steady time to get the wall's.
-  std::optional<SteadyTime> next_refresh_;
-  std::optional<SteadyTime> next_finish_;
+  bool ticking_ = false;
+  SteadyTime next_refresh_;
+  SteadyTime next_finish_;
   std::chrono::nanoseconds wall_offset_{0};
 };
 

@@ -86,7 +86,13 @@ class Replay {
       Event answer =
           *JsonCodec().DecodeEvent(expected.at("event").get<std::string>(), EventApi::kEventsV1);
       answer.metadata.resource_version = expected.at("rv");
-      if (answer.series) answer.series->count += scenario_.value("server_adds", 0);
+      if (answer.series) {
+        EventSeries& series = *answer.series;
+        series.count += scenario_.value("server_adds", 0);
+        series.last_observed_time =
+            MicroTime(series.last_observed_time.seconds() + scenario_.value("server_shift_s", 0),
+                      series.last_observed_time.nanos());
+      }
       correlator_.Learn(c.key, answer);
     }
   }

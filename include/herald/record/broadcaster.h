@@ -124,7 +124,7 @@ struct DrainReport {
 class HERALD_EXPORT Broadcaster {
  public:
   Broadcaster() : Broadcaster(BroadcasterOptions()) {}
-  explicit Broadcaster(BroadcasterOptions options);
+  explicit Broadcaster(const BroadcasterOptions& options);
   // Shuts down, waiting as long as options.drain says.
   ~Broadcaster();
   Broadcaster(const Broadcaster&) = delete;

@@ -6,6 +6,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "herald/base/export.h"
 #include "herald/base/status.h"
@@ -49,9 +51,9 @@ struct SinkStats {
   std::uint64_t& operator[](Outcome outcome) { return outcomes[static_cast<std::size_t>(outcome)]; }
 };
 
-// Appends the statistics in Prometheus' text format, as
+// Appends the statistics of sinks, by name, in Prometheus' text format, as
 // herald_recorder_events_total{sink="…",outcome="…"} and friends.
-HERALD_EXPORT void WritePrometheusText(const SinkStats& stats, std::string_view sink_name,
+HERALD_EXPORT void WritePrometheusText(const std::vector<std::pair<std::string, SinkStats>>& sinks,
                                        std::string* out);
 
 }  // namespace herald

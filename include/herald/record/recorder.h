@@ -64,11 +64,11 @@ class HERALD_EXPORT Recorder {
   }
 
   template <typename... Args>
-  void AnnotatedEventf(const ObjectReference& object, StringMap annotations, std::string_view type,
-                       std::string_view reason, fmt::format_string<Args...> format,
-                       Args&&... args) noexcept {
-    WriteFormatted(object, {.type = type, .reason = reason, .annotations = std::move(annotations)},
-                   format, fmt::make_format_args(args...));
+  void AnnotatedEventf(const ObjectReference& object, const StringMap& annotations,
+                       std::string_view type, std::string_view reason,
+                       fmt::format_string<Args...> format, Args&&... args) noexcept {
+    WriteFormatted(object, {.type = type, .reason = reason, .annotations = annotations}, format,
+                   fmt::make_format_args(args...));
   }
 
   // For something that happened before now.

@@ -38,6 +38,7 @@ var subjects = []struct {
 	{"patches", patchVectors},
 	{"two_way", twoWayVectors},
 	{"correlate", correlateVectors},
+	{"pipeline", pipelineVectors},
 }
 
 func main() {

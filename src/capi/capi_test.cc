@@ -1,0 +1,866 @@
+// The C interface, through nothing but its header and the shared library.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "herald/herald.h"
+
+namespace {
+
+using nlohmann::json;
+
+// Longer than anything here takes, so that only a failure waits for it.
+constexpr std::uint64_t kPatienceMs = 60'000;
+
+template <typename T>
+T Sized() {
+  T value{};
+  value.size = sizeof(T);
+  return value;
+}
+
+struct Free {
+  void operator()(herald_sink* sink) const { herald_sink_free(sink); }
+  void operator()(herald_broadcaster* broadcaster) const { herald_broadcaster_free(broadcaster); }
+  void operator()(herald_recorder* recorder) const { herald_recorder_free(recorder); }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, Free>;
+
+std::string LastError() {
+  char text[256];
+  herald_last_error(text, sizeof(text));
+  return text;
+}
+
+herald_reference Pod(const char* name = "web-0") {
+  herald_reference pod{};
+  pod.kind = "Pod";
+  pod.namespace_ = "default";
+  pod.name = name;
+  return pod;
+}
+
+// A request as the sink's function saw it.
+struct Seen {
+  std::string method, path, content_type, body, api_version, namespace_, name;
+};
+
+// Stands for the API server: remembers requests and answers as it is told. The answers
+// come from the sink's thread, the questions from the test's.
+class Server {
+ public:
+  using Answer = std::function<int(const herald_request&, herald_answer*)>;
+
+  // Nobody answers for the first time: every request is taken as it is.
+  explicit Server(Answer answer = nullptr) : answer_(std::move(answer)) {
+    sink_.reset(herald_sink_from_function(&Server::Write, this));
+  }
+
+  herald_sink* sink() { return sink_.get(); }
+  void FreeSink() { sink_.reset(); }
+
+  std::vector<Seen> seen() {
+    const std::lock_guard lock(mu_);
+    return seen_;
+  }
+
+ private:
+  static int Write(void* user_data, const herald_request* request, herald_answer* answer) {
+    return static_cast<Server*>(user_data)->Handle(*request, answer);
+  }
+
+  int Handle(const herald_request& request, herald_answer* answer) {
+    EXPECT_EQ(request.body_size, std::string_view(request.body).size());
+    {
+      const std::lock_guard lock(mu_);
+      seen_.push_back({request.method, request.path, request.content_type, request.body,
+                       request.api_version, request.namespace_, request.name});
+    }
+    return answer_ ? answer_(request, answer) : 0;
+  }
+
+  const Answer answer_;
+  std::mutex mu_;
+  std::vector<Seen> seen_;
+  Owned<herald_sink> sink_;  // last: its thread uses all above
+};
+
+// Holds up whoever passes until it is opened.
+class Barrier {
+ public:
+  void Pass() {
+    std::unique_lock lock(mu_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void WaitForOne() {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [this] { return waiting_ > 0; });
+  }
+  void Open() {
+    const std::lock_guard lock(mu_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  int waiting_ = 0;
+  bool open_ = false;
+};
+
+// Keeps log lines and log entries.
+class Log {
+ public:
+  static void Line(void* user_data, const char* line) { static_cast<Log*>(user_data)->Add(line); }
+  static void Entry(void* user_data, herald_log_level level, const char* message,
+                    const herald_pair* fields, size_t field_count) {
+    std::string text = std::to_string(level) + " " + message;
+    for (size_t i = 0; i < field_count; ++i) {
+      text += std::string(" ") + fields[i].key + "=" + fields[i].value;
+    }
+    static_cast<Log*>(user_data)->Add(std::move(text));
+  }
+
+  std::vector<std::string> lines() {
+    const std::lock_guard lock(mu_);
+    return lines_;
+  }
+  bool Contains(std::string_view part) {
+    for (const std::string& line : lines()) {
+      if (line.find(part) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+ private:
+  void Add(std::string line) {
+    const std::lock_guard lock(mu_);
+    lines_.push_back(std::move(line));
+  }
+
+  std::mutex mu_;
+  std::vector<std::string> lines_;
+};
+
+// The usual three, in the order in which they should be freed. Retries come at once.
+struct Pipeline {
+  explicit Pipeline(Server& server, int api = HERALD_API_CORE_V1, std::uint32_t max_tries = 3) {
+    auto broadcaster_options = Sized<herald_broadcaster_options>();
+    broadcaster_options.log = &Log::Entry;
+    broadcaster_options.log_user_data = &log;
+    broadcaster_options.drain_ms = 1;
+    broadcaster.reset(herald_broadcaster_new(&broadcaster_options));
+    auto recording = Sized<herald_recording_options>();
+    recording.name = "test";
+    recording.max_tries = max_tries;
+    recording.retry_after_ms = 1;
+    EXPECT_EQ(
+        herald_broadcaster_start_recording_to_sink(broadcaster.get(), server.sink(), &recording),
+        HERALD_OK);
+    auto options = Sized<herald_recorder_options>();
+    options.component = "node-agent";
+    options.host = "node-1";
+    options.api = api;
+    recorder.reset(herald_recorder_new(broadcaster.get(), &options));
+    EXPECT_NE(recorder, nullptr);
+  }
+
+  void Record(const char* reason = "Started", const char* message = "Started container web",
+              const char* name = "web-0") {
+    const herald_reference pod = Pod(name);
+    EXPECT_EQ(herald_recorder_event(recorder.get(), &pod, HERALD_NORMAL, reason, message),
+              HERALD_OK);
+  }
+
+  herald_status Flush() {
+    return herald_broadcaster_flush(broadcaster.get(), kPatienceMs, nullptr);
+  }
+
+  herald_stats Stats() {
+    auto stats = Sized<herald_stats>();
+    EXPECT_EQ(herald_broadcaster_stats(broadcaster.get(), 0, &stats), HERALD_OK) << LastError();
+    return stats;
+  }
+
+  Log log;
+  Owned<herald_broadcaster> broadcaster;
+  Owned<herald_recorder> recorder;
+};
+
+TEST(CapiTest, WritesAnEventAndAccountsForIt) {
+  Server server;
+  Pipeline pipeline(server);
+  pipeline.Record();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+
+  const std::vector<Seen> seen = server.seen();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].method, "POST");
+  EXPECT_EQ(seen[0].path, "/api/v1/namespaces/default/events");
+  EXPECT_EQ(seen[0].content_type, "application/json");
+  EXPECT_EQ(seen[0].api_version, "v1");
+  EXPECT_EQ(seen[0].namespace_, "default");
+  const json event = json::parse(seen[0].body);
+  EXPECT_EQ(event["kind"], "Event");
+  EXPECT_EQ(event["metadata"]["name"], seen[0].name);
+  EXPECT_EQ(event["involvedObject"]["name"], "web-0");
+  EXPECT_EQ(event["reason"], "Started");
+  EXPECT_EQ(event["message"], "Started container web");
+  EXPECT_EQ(event["source"], json({{"component", "node-agent"}, {"host", "node-1"}}));
+
+  const herald_stats stats = pipeline.Stats();
+  EXPECT_EQ(stats.recorded, 1u);
+  EXPECT_EQ(stats.requests, 1u);
+  EXPECT_EQ(stats.retries, 0u);
+  EXPECT_EQ(stats.in_flight, 0u);
+  EXPECT_EQ(stats.outcomes[HERALD_OUTCOME_WRITTEN], 1u);
+}
+
+TEST(CapiTest, WritesEverythingThatAnEventCanSay) {
+  Server server;
+  Pipeline pipeline(server, HERALD_API_EVENTS_V1);
+  const herald_reference pod = Pod();
+  herald_reference node{};
+  node.kind = "Node";
+  node.name = "node-1";
+  const std::array<herald_pair, 3> annotations = {
+      {{"example.com/a", "1"}, {"example.com/b", nullptr}, {"example.com/a", "2"}}};
+  auto occurrence = Sized<herald_occurrence>();
+  occurrence.type = HERALD_WARNING;
+  occurrence.reason = "FailedBinding";
+  occurrence.message = "100 % {of} it \xff";
+  occurrence.action = "Binding";
+  occurrence.related = &node;
+  occurrence.annotations = annotations.data();
+  occurrence.annotation_count = annotations.size();
+  occurrence.unix_nanos = 1'136'214'245'123'456'789;
+  ASSERT_EQ(herald_recorder_record(pipeline.recorder.get(), &pod, &occurrence), HERALD_OK);
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+
+  const std::vector<Seen> seen = server.seen();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].path, "/apis/events.k8s.io/v1/namespaces/default/events");
+  EXPECT_EQ(seen[0].api_version, "events.k8s.io/v1");
+  const json event = json::parse(seen[0].body);
+  EXPECT_EQ(event["regarding"]["name"], "web-0");
+  EXPECT_EQ(event["related"], json({{"kind", "Node"}, {"name", "node-1"}}));
+  EXPECT_EQ(event["type"], "Warning");
+  EXPECT_EQ(event["reason"], "FailedBinding");
+  EXPECT_EQ(event["note"], "100 % {of} it \ufffd");
+  EXPECT_EQ(event["action"], "Binding");
+  EXPECT_EQ(event["eventTime"], "2006-01-02T15:04:05.123456Z");
+  EXPECT_EQ(event["metadata"]["annotations"],
+            json({{"example.com/a", "2"}, {"example.com/b", ""}}));
+}
+
+TEST(CapiTest, PatchesUnderTheNameThatTheServerGave) {
+  Server server([](const herald_request& request, herald_answer* answer) {
+    json event = json::parse(request.body);
+    event["metadata"]["name"] = "given by/the server";
+    event["metadata"]["namespace"] = "default";
+    const std::string body = event.dump();
+    const bool create = std::string_view(request.method) == "POST";
+    return static_cast<int>(
+        herald_answer_set(answer, create ? 201 : 200, body.data(), body.size()));
+  });
+  Pipeline pipeline(server);
+  pipeline.Record();
+  pipeline.Record();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+
+  const std::vector<Seen> seen = server.seen();
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[1].method, "PATCH");
+  EXPECT_EQ(seen[1].content_type, "application/strategic-merge-patch+json");
+  EXPECT_EQ(seen[1].path, "/api/v1/namespaces/default/events/given%20by%2Fthe%20server");
+  EXPECT_EQ(seen[1].name, "given by/the server");
+  EXPECT_EQ(json::parse(seen[1].body)["count"], 2);
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_MERGED], 1u);
+}
+
+TEST(CapiTest, JudgesTheServersAnswers) {
+  struct Scenario {
+    const char* name;
+    int result;  // of the sink's function
+    int code;
+    const char* body;
+    const char* reason;
+    const char* message;
+    herald_outcome outcome;
+    std::uint64_t requests;
+    const char* logged;
+  };
+  constexpr const char* kTerminating =
+      R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,)"
+      R"("message":"it is ending","details":{"causes":[{"reason":"NamespaceTerminating"}]}})";
+  const Scenario scenarios[] = {
+      {"200 without a body", 0, 200, nullptr, nullptr, nullptr, HERALD_OUTCOME_WRITTEN, 1, nullptr},
+      {"a body that is no Event", 0, 201, "<html>", nullptr, nullptr, HERALD_OUTCOME_WRITTEN, 1,
+       nullptr},
+      {"an Event without a name", 0, 201, "{}", nullptr, nullptr, HERALD_OUTCOME_WRITTEN, 1,
+       nullptr},
+      {"nobody answers", -7, 200, nullptr, nullptr, nullptr, HERALD_OUTCOME_GAVE_UP, 3,
+       "the sink's function returned -7"},
+      {"nobody answers, and why", 1, 200, nullptr, nullptr, "no route to host",
+       HERALD_OUTCOME_GAVE_UP, 3, "no route to host"},
+      {"500", 0, 500, nullptr, nullptr, nullptr, HERALD_OUTCOME_GAVE_UP, 3,
+       "InternalError (500): an error on the server"},
+      {"429", 0, 429, nullptr, nullptr, nullptr, HERALD_OUTCOME_GAVE_UP, 3,
+       "TooManyRequests (429)"},
+      {"400", 0, 400, nullptr, nullptr, "bad", HERALD_OUTCOME_REJECTED, 1, "BadRequest (400): bad"},
+      {"403", 0, 403, "no such luck", nullptr, nullptr, HERALD_OUTCOME_REJECTED, 1,
+       "Forbidden (403): no such luck (post events)"},
+      {"404 to a create", 0, 404, nullptr, nullptr, nullptr, HERALD_OUTCOME_REJECTED, 1,
+       "NotFound (404)"},
+      {"409 to a create", 0, 409, nullptr, nullptr, nullptr, HERALD_OUTCOME_REJECTED, 1,
+       "AlreadyExists (409)"},
+      {"a reason of its own", 0, 409, nullptr, "Conflict", nullptr, HERALD_OUTCOME_REJECTED, 1,
+       "Conflict (409)"},
+      {"a reason that does not exist", 0, 422, nullptr, "Moody", nullptr, HERALD_OUTCOME_REJECTED,
+       1, "Invalid (422)"},
+      {"a Status", 0, 403, kTerminating, "Conflict", "not this", HERALD_OUTCOME_REJECTED, 1,
+       "Forbidden (403): it is ending"},
+      {"a Status that says success", 0, 500,
+       R"({"kind":"Status","apiVersion":"v1","status":"Success"})", nullptr, nullptr,
+       HERALD_OUTCOME_GAVE_UP, 3, "InternalError (500)"},
+      {"302", 0, 302, nullptr, nullptr, nullptr, HERALD_OUTCOME_REJECTED, 1,
+       "the server responded with the status code 302"},
+  };
+  for (const Scenario& scenario : scenarios) {
+    SCOPED_TRACE(scenario.name);
+    Server server([&](const herald_request&, herald_answer* answer) {
+      const size_t size = scenario.body == nullptr ? 0 : std::string_view(scenario.body).size();
+      EXPECT_EQ(herald_answer_set(answer, scenario.code, scenario.body, size), HERALD_OK);
+      EXPECT_EQ(herald_answer_set_error(answer, scenario.reason, scenario.message), HERALD_OK);
+      return scenario.result;
+    });
+    Pipeline pipeline(server);
+    pipeline.Record();
+    ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+    const herald_stats stats = pipeline.Stats();
+    EXPECT_EQ(stats.outcomes[scenario.outcome], 1u);
+    EXPECT_EQ(stats.requests, scenario.requests);
+    EXPECT_EQ(stats.retries, scenario.requests - 1);
+    if (scenario.logged == nullptr) {
+      EXPECT_EQ(pipeline.log.lines(), std::vector<std::string>());
+    } else {
+      EXPECT_TRUE(pipeline.log.Contains(scenario.logged)) << pipeline.log.lines().at(0);
+    }
+  }
+}
+
+TEST(CapiTest, GetsOverAServerThatFailsFirst) {
+  int failures = 2;  // the sink's thread's alone
+  Server server([&](const herald_request&, herald_answer* answer) {
+    return failures-- > 0 ? 1 : static_cast<int>(herald_answer_set(answer, 201, nullptr, 0));
+  });
+  Pipeline pipeline(server);
+  pipeline.Record();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_WRITTEN], 1u);
+  EXPECT_EQ(pipeline.Stats().retries, 2u);
+}
+
+TEST(CapiTest, WaitsAsLongAsTheServerAsks) {
+  Server server([](const herald_request&, herald_answer* answer) {
+    herald_answer_set_retry_after(answer, 3600);
+    return static_cast<int>(herald_answer_set(answer, 429, nullptr, 0));
+  });
+  Pipeline pipeline(server);
+  pipeline.Record();
+  // Without the header the next try would come within a millisecond, and the third
+  // would be the last.
+  std::uint64_t in_flight = 0;
+  EXPECT_EQ(herald_broadcaster_flush(pipeline.broadcaster.get(), 20, &in_flight), HERALD_TIMED_OUT);
+  EXPECT_EQ(in_flight, 1u);
+  EXPECT_LE(server.seen().size(), 1u);
+}
+
+TEST(CapiTest, CatchesWhatCallbacksThrow) {
+  Server server([](const herald_request&, herald_answer*) -> int {
+    throw std::runtime_error("out of paper");
+  });
+  Pipeline pipeline(server);
+  const auto throwing = [](void*, const char*) { throw 1; };
+  ASSERT_EQ(herald_broadcaster_start_logging(pipeline.broadcaster.get(), throwing, nullptr),
+            HERALD_OK);
+  pipeline.Record();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_GAVE_UP], 1u);
+  EXPECT_TRUE(pipeline.log.Contains("out of paper"));
+}
+
+TEST(CapiTest, LogsEachEventAsALine) {
+  Log log;
+  Server server;
+  Pipeline pipeline(server);
+  ASSERT_EQ(herald_broadcaster_start_logging(pipeline.broadcaster.get(), &Log::Line, &log),
+            HERALD_OK);
+  pipeline.Record("Started", "one");
+  pipeline.Record("Killing", "two");
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  const std::vector<std::string> lines = log.lines();
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_NE(lines[0].find("type: 'Normal' reason: 'Started' one"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[1].find("'Killing' two"), std::string::npos) << lines[1];
+}
+
+TEST(CapiTest, CountsWhatCannotBeAnEvent) {
+  Server server;
+  Pipeline pipeline(server);
+  const herald_reference pod = Pod();
+  const herald_reference nothing{};
+  EXPECT_EQ(herald_recorder_event(pipeline.recorder.get(), &pod, "Urgent", "r", "m"), HERALD_OK);
+  EXPECT_EQ(herald_recorder_event(pipeline.recorder.get(), &nothing, HERALD_NORMAL, "r", "m"),
+            HERALD_OK);
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_INVALID], 2u);
+  EXPECT_EQ(server.seen().size(), 0u);
+}
+
+TEST(CapiTest, CountsWhatIsRecordedWithoutASink) {
+  const Owned<herald_broadcaster> broadcaster(herald_broadcaster_new(nullptr));
+  auto options = Sized<herald_recorder_options>();
+  options.component = "node-agent";
+  const Owned<herald_recorder> recorder(herald_recorder_new(broadcaster.get(), &options));
+  const herald_reference pod = Pod();
+  herald_recorder_event(recorder.get(), &pod, HERALD_NORMAL, "r", "m");
+  ASSERT_EQ(herald_broadcaster_flush(broadcaster.get(), kPatienceMs, nullptr), HERALD_OK);
+  EXPECT_EQ(herald_broadcaster_without_sink(broadcaster.get()), 1u);
+}
+
+TEST(CapiTest, RefusesNullWhereSomethingIsNeeded) {
+  Server server;
+  Pipeline pipeline(server);
+  herald_broadcaster* const broadcaster = pipeline.broadcaster.get();
+  herald_recorder* const recorder = pipeline.recorder.get();
+  const herald_reference pod = Pod();
+  auto stats = Sized<herald_stats>();
+  auto no_component = Sized<herald_recorder_options>();
+  auto no_type = Sized<herald_occurrence>();
+  no_type.reason = "r";
+  auto no_reason = Sized<herald_occurrence>();
+  no_reason.type = HERALD_NORMAL;
+  auto no_annotations = Sized<herald_occurrence>();
+  no_annotations.type = HERALD_NORMAL;
+  no_annotations.reason = "r";
+  no_annotations.annotation_count = 1;
+  const herald_pair no_key{};
+  auto annotation_without_key = no_annotations;
+  annotation_without_key.annotations = &no_key;
+
+  struct Call {
+    const char* error;
+    std::function<int()> make;
+  };
+  // A function that makes something counts as refused if it made nothing.
+  const auto made = [](const void* object) {
+    return object == nullptr ? HERALD_INVALID_ARGUMENT : HERALD_OK;
+  };
+  const Call calls[] = {
+      {"write is NULL", [&] { return made(herald_sink_from_function(nullptr, nullptr)); }},
+      {"answer is NULL", [] { return herald_answer_set(nullptr, 200, nullptr, 0); }},
+      {"answer is NULL", [] { return herald_answer_set_error(nullptr, "r", "m"); }},
+      {"answer is NULL", [] { return herald_answer_set_retry_after(nullptr, 1); }},
+      {"broadcaster is NULL",
+       [] { return herald_broadcaster_start_logging(nullptr, &Log::Line, nullptr); }},
+      {"print is NULL",
+       [&] { return herald_broadcaster_start_logging(broadcaster, nullptr, nullptr); }},
+      {"broadcaster is NULL",
+       [&] { return herald_broadcaster_start_recording_to_sink(nullptr, server.sink(), nullptr); }},
+      {"sink is NULL",
+       [&] { return herald_broadcaster_start_recording_to_sink(broadcaster, nullptr, nullptr); }},
+      {"broadcaster is NULL", [] { return herald_broadcaster_flush(nullptr, 0, nullptr); }},
+      {"broadcaster is NULL", [] { return herald_broadcaster_shutdown(nullptr, 0, nullptr); }},
+      {"broadcaster is NULL", [&] { return herald_broadcaster_stats(nullptr, 0, &stats); }},
+      {"stats is NULL", [&] { return herald_broadcaster_stats(broadcaster, 0, nullptr); }},
+      {"broadcaster is NULL",
+       [] {
+         EXPECT_EQ(herald_broadcaster_without_sink(nullptr), 0u);
+         return HERALD_INVALID_ARGUMENT;
+       }},
+      {"broadcaster is NULL",
+       [] {
+         EXPECT_EQ(herald_broadcaster_prometheus(nullptr, nullptr, 0), 0u);
+         return HERALD_INVALID_ARGUMENT;
+       }},
+      {"buffer is NULL",
+       [&] {
+         EXPECT_EQ(herald_broadcaster_prometheus(broadcaster, nullptr, 10), 0u);
+         return HERALD_INVALID_ARGUMENT;
+       }},
+      {"broadcaster is NULL", [&] { return made(herald_recorder_new(nullptr, &no_component)); }},
+      {"options is NULL", [&] { return made(herald_recorder_new(broadcaster, nullptr)); }},
+      {"options.component is empty",
+       [&] { return made(herald_recorder_new(broadcaster, &no_component)); }},
+      {"recorder is NULL",
+       [&] { return herald_recorder_event(nullptr, &pod, HERALD_NORMAL, "r", "m"); }},
+      {"object is NULL",
+       [&] { return herald_recorder_event(recorder, nullptr, HERALD_NORMAL, "r", "m"); }},
+      {"type is NULL", [&] { return herald_recorder_event(recorder, &pod, nullptr, "r", "m"); }},
+      {"reason is NULL",
+       [&] { return herald_recorder_event(recorder, &pod, HERALD_NORMAL, nullptr, "m"); }},
+      {"message is NULL",
+       [&] { return herald_recorder_event(recorder, &pod, HERALD_NORMAL, "r", nullptr); }},
+      {"recorder is NULL", [&] { return herald_recorder_record(nullptr, &pod, &no_type); }},
+      {"object is NULL", [&] { return herald_recorder_record(recorder, nullptr, &no_type); }},
+      {"occurrence is NULL", [&] { return herald_recorder_record(recorder, &pod, nullptr); }},
+      {"occurrence.type is NULL", [&] { return herald_recorder_record(recorder, &pod, &no_type); }},
+      {"occurrence.reason is NULL",
+       [&] { return herald_recorder_record(recorder, &pod, &no_reason); }},
+      {"occurrence.annotations is NULL",
+       [&] { return herald_recorder_record(recorder, &pod, &no_annotations); }},
+      {"occurrence.annotations.key is NULL",
+       [&] { return herald_recorder_record(recorder, &pod, &annotation_without_key); }},
+  };
+  for (const Call& call : calls) {
+    EXPECT_EQ(call.make(), HERALD_INVALID_ARGUMENT) << call.error;
+    EXPECT_EQ(LastError(), call.error);
+  }
+  herald_sink_free(nullptr);
+  herald_broadcaster_free(nullptr);
+  herald_recorder_free(nullptr);
+  EXPECT_EQ(pipeline.Stats().recorded, 0u);
+}
+
+TEST(CapiTest, RefusesValuesThatMeanNothing) {
+  Server server([](const herald_request&, herald_answer* answer) {
+    for (const int code : {-1, 0, 99, 600}) {
+      EXPECT_EQ(herald_answer_set(answer, code, nullptr, 0), HERALD_INVALID_ARGUMENT);
+      EXPECT_EQ(LastError(), std::to_string(code) + " is not an HTTP code");
+    }
+    EXPECT_EQ(herald_answer_set(answer, 200, nullptr, 1), HERALD_INVALID_ARGUMENT);
+    EXPECT_EQ(LastError(), "body is NULL");
+    return 0;
+  });
+  Pipeline pipeline(server);
+  pipeline.Record();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_WRITTEN], 1u);
+
+  auto recorder = Sized<herald_recorder_options>();
+  recorder.component = "c";
+  recorder.api = 2;
+  EXPECT_EQ(herald_recorder_new(pipeline.broadcaster.get(), &recorder), nullptr);
+  EXPECT_EQ(LastError(), "options.api is 2");
+  auto stats = Sized<herald_stats>();
+  EXPECT_EQ(herald_broadcaster_stats(pipeline.broadcaster.get(), 1, &stats), HERALD_NOT_FOUND);
+  EXPECT_EQ(LastError(), "there is no sink 1; 1 were started");
+  auto broadcaster = Sized<herald_broadcaster_options>();
+  broadcaster.reserved = 1;
+  EXPECT_EQ(herald_broadcaster_new(&broadcaster), nullptr);
+  EXPECT_EQ(LastError(), "options.reserved is not 0");
+}
+
+TEST(CapiTest, UnderstandsStructsOfOtherVersions) {
+  struct Later {
+    herald_recorder_options known = Sized<herald_recorder_options>();
+    std::uint64_t unknown = 0;
+  };
+  Server server;
+  Pipeline pipeline(server);
+  herald_broadcaster* const broadcaster = pipeline.broadcaster.get();
+
+  Later later;
+  later.known.component = "c";
+  later.known.size = sizeof(later);
+  EXPECT_NE(Owned<herald_recorder>(herald_recorder_new(broadcaster, &later.known)), nullptr);
+  later.unknown = 1;
+  EXPECT_EQ(herald_recorder_new(broadcaster, &later.known), nullptr);
+  EXPECT_NE(LastError().find("options asks for something that Herald"), std::string::npos);
+
+  // As it might have been when there was nothing but the component.
+  herald_recorder_options earlier{};
+  earlier.size = offsetof(herald_recorder_options, host);
+  earlier.component = "c";
+  earlier.api = 99;  // behind the end, so not read
+  EXPECT_NE(Owned<herald_recorder>(herald_recorder_new(broadcaster, &earlier)), nullptr);
+
+  for (const size_t size : {size_t{0}, size_t{4}, sizeof(earlier) + 1, SIZE_MAX}) {
+    earlier.size = size;
+    EXPECT_EQ(herald_recorder_new(broadcaster, &earlier), nullptr);
+    EXPECT_EQ(LastError(),
+              "options.size is " + std::to_string(size) + ", not the size of the struct");
+  }
+}
+
+TEST(CapiTest, FillsNoMoreStatisticsThanTheCallerHasRoomFor) {
+  Server server;
+  Pipeline pipeline(server);
+  pipeline.Record();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+
+  herald_stats earlier{};
+  earlier.size = offsetof(herald_stats, in_flight);
+  earlier.in_flight = 77;
+  ASSERT_EQ(herald_broadcaster_stats(pipeline.broadcaster.get(), 0, &earlier), HERALD_OK);
+  EXPECT_EQ(earlier.recorded, 1u);
+  EXPECT_EQ(earlier.in_flight, 77u);
+
+  struct {
+    herald_stats known{};
+    std::uint64_t unknown = 77;
+  } later;
+  later.known.size = sizeof(later);
+  ASSERT_EQ(herald_broadcaster_stats(pipeline.broadcaster.get(), 0, &later.known), HERALD_OK);
+  EXPECT_EQ(later.known.size, sizeof(later));
+  EXPECT_EQ(later.known.outcomes[HERALD_OUTCOME_WRITTEN], 1u);
+  EXPECT_EQ(later.unknown, 0u);
+}
+
+TEST(CapiTest, CopiesTextsOutAsSnprintfDoes) {
+  Server server;
+  Pipeline pipeline(server);
+  pipeline.Record();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  herald_broadcaster* const broadcaster = pipeline.broadcaster.get();
+
+  const size_t length = herald_broadcaster_prometheus(broadcaster, nullptr, 0);
+  ASSERT_GT(length, 100u);
+  std::string whole(length + 1, 'x');
+  EXPECT_EQ(herald_broadcaster_prometheus(broadcaster, whole.data(), whole.size()), length);
+  EXPECT_EQ(whole.back(), '\0');
+  whole.pop_back();
+  EXPECT_NE(whole.find("herald_recorder_events_total{sink=\"test\",outcome=\"written\"} 1\n"),
+            std::string::npos)
+      << whole;
+  std::string part(10, 'x');
+  EXPECT_EQ(herald_broadcaster_prometheus(broadcaster, part.data(), part.size()), length);
+  EXPECT_EQ(part, whole.substr(0, 9) + '\0');
+
+  herald_recorder_free(nullptr);
+  EXPECT_EQ(herald_recorder_event(nullptr, nullptr, "", "", ""), HERALD_INVALID_ARGUMENT);
+  EXPECT_EQ(herald_last_error(nullptr, 0), std::string_view("recorder is NULL").size());
+  char cut[4];
+  EXPECT_EQ(herald_last_error(cut, sizeof(cut)), std::string_view("recorder is NULL").size());
+  EXPECT_STREQ(cut, "rec");
+  // Errors are told to the thread that made them.
+  std::thread([] { EXPECT_EQ(herald_last_error(nullptr, 0), 0u); }).join();
+}
+
+TEST(CapiTest, NamesItsNumbers) {
+  for (int status = HERALD_OK; status <= HERALD_INTERNAL; ++status) {
+    EXPECT_STRNE(herald_status_name(status), "unknown") << status;
+  }
+  EXPECT_STREQ(herald_status_name(HERALD_TIMED_OUT), "timed out");
+  EXPECT_STREQ(herald_status_name(-1), "unknown");
+  EXPECT_STREQ(herald_status_name(HERALD_INTERNAL + 1), "unknown");
+  EXPECT_STREQ(herald_outcome_name(HERALD_OUTCOME_WRITTEN), "written");
+  EXPECT_STREQ(herald_outcome_name(HERALD_OUTCOME_NO_SINK), "no_sink");
+  EXPECT_STREQ(herald_outcome_name(-1), "unknown");
+  EXPECT_STREQ(herald_outcome_name(1000), "unknown");
+  EXPECT_EQ(std::string_view(herald_version()).find_first_not_of("0123456789."),
+            std::string_view::npos);
+}
+
+TEST(CapiTest, RefusesToStartAnythingAfterTheEnd) {
+  Server server;
+  Pipeline pipeline(server);
+  herald_broadcaster* const broadcaster = pipeline.broadcaster.get();
+  pipeline.Record();
+  // A patience beyond all clocks is a patience.
+  EXPECT_EQ(herald_broadcaster_shutdown(broadcaster, UINT64_MAX, nullptr), HERALD_OK);
+  EXPECT_EQ(herald_broadcaster_shutdown(broadcaster, UINT64_MAX, nullptr), HERALD_OK);
+  EXPECT_EQ(herald_broadcaster_start_logging(broadcaster, &Log::Line, &pipeline.log),
+            HERALD_STOPPED);
+  EXPECT_EQ(herald_broadcaster_start_recording_to_sink(broadcaster, server.sink(), nullptr),
+            HERALD_STOPPED);
+  EXPECT_EQ(LastError(), "broadcaster already stopped");
+  pipeline.Record();
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_WRITTEN], 1u);
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_LOST], 1u);
+}
+
+TEST(CapiTest, SaysWhatIsLeftWhenPatienceEnds) {
+  Barrier barrier;
+  Server server([&](const herald_request&, herald_answer*) {
+    barrier.Pass();
+    return 0;
+  });
+  Pipeline pipeline(server);
+  pipeline.Record();
+  barrier.WaitForOne();
+  std::uint64_t in_flight = 0;
+  EXPECT_EQ(herald_broadcaster_flush(pipeline.broadcaster.get(), 1, &in_flight), HERALD_TIMED_OUT);
+  EXPECT_EQ(in_flight, 1u);
+  EXPECT_EQ(LastError(), "1 events were not written within 1 ms");
+  EXPECT_EQ(herald_broadcaster_shutdown(pipeline.broadcaster.get(), 0, &in_flight),
+            HERALD_TIMED_OUT);
+  EXPECT_EQ(in_flight, 1u);
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_LOST], 1u);
+  barrier.Open();
+}
+
+TEST(CapiTest, RefusesToWaitInACallback) {
+  herald_broadcaster* broadcaster = nullptr;
+  herald_recorder* recorder = nullptr;
+  Server* the_server = nullptr;
+  const auto misuse = [&] {
+    std::uint64_t in_flight = 77;
+    EXPECT_EQ(herald_broadcaster_flush(broadcaster, kPatienceMs, &in_flight), HERALD_IN_CALLBACK);
+    EXPECT_EQ(in_flight, 0u);
+    EXPECT_EQ(herald_broadcaster_shutdown(broadcaster, kPatienceMs, nullptr), HERALD_IN_CALLBACK);
+    herald_broadcaster_free(broadcaster);
+    herald_sink_free(the_server->sink());
+    EXPECT_EQ(LastError(), "a callback must not wait for the library");
+  };
+  Server server([&](const herald_request& request, herald_answer*) {
+    misuse();
+    // To record is allowed; once, or it would go on for ever.
+    if (json::parse(request.body)["reason"] == "Started") {
+      const herald_reference pod = Pod();
+      EXPECT_EQ(herald_recorder_event(recorder, &pod, HERALD_NORMAL, "Echo", ""), HERALD_OK);
+    }
+    return 0;
+  });
+  the_server = &server;
+  Pipeline pipeline(server);
+  broadcaster = pipeline.broadcaster.get();
+  recorder = pipeline.recorder.get();
+  std::function<void()> in_line = misuse;
+  const auto print = [](void* user_data, const char*) {
+    (*static_cast<std::function<void()>*>(user_data))();
+  };
+  ASSERT_EQ(herald_broadcaster_start_logging(broadcaster, print, &in_line), HERALD_OK);
+  pipeline.Record();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_WRITTEN], 2u);
+}
+
+TEST(CapiTest, StaysSafeInWhateverOrderThingsAreFreed) {
+  std::array<int, 3> order = {0, 1, 2};
+  do {
+    SCOPED_TRACE(testing::PrintToString(order));
+    Server server;
+    Pipeline pipeline(server);
+    for (int i = 0; i < 50; ++i) pipeline.Record("Started", std::to_string(i).c_str());
+    for (const int which : order) {
+      if (which == 0) pipeline.recorder.reset();
+      if (which == 1) pipeline.broadcaster.reset();
+      if (which == 2) server.FreeSink();
+      if (pipeline.recorder) pipeline.Record();
+      if (pipeline.broadcaster) {
+        EXPECT_EQ(pipeline.Flush(), HERALD_OK);
+        const herald_stats stats = pipeline.Stats();
+        std::uint64_t ended = 0;
+        for (const std::uint64_t count : stats.outcomes) ended += count;
+        EXPECT_EQ(stats.recorded, ended);
+      }
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(CapiTest, RejectsWhatComesAfterItsSinkIsFreed) {
+  Server server;
+  Pipeline pipeline(server);
+  server.FreeSink();
+  pipeline.Record();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_REJECTED], 1u);
+  EXPECT_TRUE(pipeline.log.Contains("the sink was freed"));
+}
+
+TEST(CapiTest, AnswersWhatWaitsWhenItsSinkIsFreed) {
+  Barrier barrier;
+  Server server([&](const herald_request&, herald_answer*) {
+    barrier.Pass();
+    return 0;
+  });
+  Pipeline pipeline(server);
+  for (const char* name : {"a", "b", "c"}) pipeline.Record("Started", "", name);
+  barrier.WaitForOne();
+  std::thread freer([&] { server.FreeSink(); });
+  barrier.Open();
+  freer.join();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  const herald_stats stats = pipeline.Stats();
+  EXPECT_EQ(stats.outcomes[HERALD_OUTCOME_WRITTEN] + stats.outcomes[HERALD_OUTCOME_REJECTED], 3u);
+  EXPECT_GE(stats.outcomes[HERALD_OUTCOME_WRITTEN], 1u);
+}
+
+TEST(CapiTest, ServesSeveralBroadcastersWithOneSink) {
+  Server server;
+  Pipeline one(server);
+  Pipeline two(server);
+  one.Record();
+  two.Record();
+  ASSERT_EQ(one.Flush(), HERALD_OK);
+  ASSERT_EQ(two.Flush(), HERALD_OK);
+  EXPECT_EQ(server.seen().size(), 2u);
+}
+
+TEST(CapiTest, TellsALogNothingAfterItsBroadcasterIsFreed) {
+  Server server;
+  Pipeline pipeline(server);
+  const herald_reference pod = Pod();
+  herald_recorder_event(pipeline.recorder.get(), &pod, "Urgent", "r", "m");
+  EXPECT_EQ(pipeline.log.lines().size(), 1u);
+  pipeline.broadcaster.reset();
+  const size_t before = pipeline.log.lines().size();
+  herald_recorder_event(pipeline.recorder.get(), &pod, "Urgent", "r", "m");
+  EXPECT_EQ(herald_recorder_event(pipeline.recorder.get(), &pod, HERALD_NORMAL, "r", "m"),
+            HERALD_OK);
+  EXPECT_EQ(pipeline.log.lines().size(), before);
+}
+
+TEST(CapiTest, AccountsForWhatManyThreadsRecordWhileTheServerFails) {
+  constexpr int kThreads = 8;
+  constexpr int kEvents = 500;
+  int calls = 0;  // the sink's thread's alone
+  Server server([&](const herald_request&, herald_answer* answer) {
+    switch (++calls % 4) {
+      case 0:
+        return 1;
+      case 1:
+        return static_cast<int>(herald_answer_set(answer, 503, nullptr, 0));
+      case 2:
+        return static_cast<int>(herald_answer_set(answer, 403, nullptr, 0));
+      default:
+        return static_cast<int>(herald_answer_set(answer, 201, nullptr, 0));
+    }
+  });
+  Pipeline pipeline(server);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEvents; ++i) {
+        const std::string name = "pod-" + std::to_string(t) + "-" + std::to_string(i % 25);
+        pipeline.Record("Started", std::to_string(i).c_str(), name.c_str());
+        if (i % 100 == 0) {
+          char text[64];
+          herald_broadcaster_prometheus(pipeline.broadcaster.get(), text, sizeof(text));
+          pipeline.Stats();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  const herald_stats stats = pipeline.Stats();
+  std::uint64_t ended = 0;
+  for (const std::uint64_t count : stats.outcomes) ended += count;
+  EXPECT_EQ(stats.recorded, std::uint64_t{kThreads} * kEvents);
+  EXPECT_EQ(ended, stats.recorded);
+  EXPECT_EQ(stats.in_flight, 0u);
+  EXPECT_GT(stats.outcomes[HERALD_OUTCOME_WRITTEN], 0u);
+  EXPECT_GT(stats.outcomes[HERALD_OUTCOME_REJECTED], 0u);
+}
+
+}  // namespace

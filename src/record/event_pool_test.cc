@@ -1,0 +1,98 @@
+#include "record/event_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "herald/record/fakes.h"
+
+namespace herald {
+namespace {
+
+TEST(EventPool, UsesAnEventAgainThatNobodyHasAnyMore) {
+  std::shared_ptr<Event> event = TakePooledEvent();
+  const Event* const address = event.get();
+  event->message = "first";
+  event = nullptr;
+  event = TakePooledEvent();
+  EXPECT_EQ(event.get(), address);
+}
+
+TEST(EventPool, LeavesAnEventAloneWhileSomebodyHasIt) {
+  std::shared_ptr<Event> event = TakePooledEvent();
+  const std::shared_ptr<const Event> kept = event;
+  event = nullptr;
+  EXPECT_NE(TakePooledEvent(), kept);
+}
+
+TEST(EventPool, LeavesAnEventAloneWhileItCouldBeAskedFor) {
+  std::shared_ptr<Event> event = TakePooledEvent();
+  const Event* const address = event.get();
+  const std::weak_ptr<const Event> known = event;
+  event = nullptr;
+  EXPECT_TRUE(known.expired());
+  EXPECT_NE(TakePooledEvent().get(), address);
+}
+
+TEST(EventPool, DoesNotKeepALongMessage) {
+  std::shared_ptr<Event> event = TakePooledEvent();
+  event->message.assign(1 << 20, 'x');
+  event = nullptr;
+  EXPECT_LE(TakePooledEvent()->message.capacity(), 1024u);
+}
+
+TEST(EventPool, TakesEventsBackOnOtherThreads) {
+  constexpr int kEvents = 5000;  // more than are kept
+  for (int i = 0; i < kEvents; ++i) {
+    std::shared_ptr<Event> event = TakePooledEvent();
+    event->message = "across threads";
+    if (i % 100 == 0) std::thread([moved = std::move(event)]() mutable { moved = nullptr; }).join();
+  }
+  std::vector<std::shared_ptr<Event>> many;
+  for (int i = 0; i < kEvents; ++i) many.push_back(TakePooledEvent());
+  std::thread([moved = std::move(many)]() mutable { moved.clear(); }).join();
+  EXPECT_NE(TakePooledEvent(), nullptr);
+}
+
+// What a recorder leaves in an event must not show up in the next one.
+TEST(EventPool, ARecorderLeavesNothingOfAnEarlierEvent) {
+  const ObjectReference pod{.kind = "Pod", .namespace_ = "shop", .name = "web-0", .uid = "u-1"};
+  FakeRecorder old_style;
+  FakeRecorder new_style({.api = EventApi::kEventsV1});
+
+  Recorder recorder = new_style.recorder();
+  recorder.Record(pod,
+                  {.reason = "Bound",
+                   .action = "Binding",
+                   .related = ObjectReference{.kind = "Node", .name = "node-1"}},
+                  "to a node");
+  ASSERT_TRUE(new_style.NextEvent());
+  recorder = old_style.recorder();
+  recorder.Event({.kind = "Node", .name = "node-1"}, kWarning, "Down", "gone");
+  const std::shared_ptr<const Event> second = old_style.NextEvent();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->action, "");
+  EXPECT_FALSE(second->related);
+  EXPECT_TRUE(second->event_time.is_zero());
+  EXPECT_EQ(second->metadata.namespace_, "default");
+  EXPECT_EQ(second->involved_object, (ObjectReference{.kind = "Node", .name = "node-1"}));
+
+  recorder.AnnotatedEventf(pod, {{"k", "v"}}, kNormal, "Started", "web");
+  ASSERT_TRUE(old_style.NextEvent());
+  recorder = new_style.recorder();
+  recorder.Event(pod, kNormal, "Started", "again");
+  const std::shared_ptr<const Event> fourth = new_style.NextEvent();
+  ASSERT_TRUE(fourth);
+  EXPECT_TRUE(fourth->metadata.annotations.empty());
+  EXPECT_EQ(fourth->source, EventSource());
+  EXPECT_EQ(fourth->count, 0);
+  EXPECT_TRUE(fourth->first_timestamp.is_zero());
+  EXPECT_TRUE(fourth->last_timestamp.is_zero());
+}
+
+}  // namespace
+}  // namespace herald

@@ -1,0 +1,383 @@
+// What the real client-go did with whole scenarios, from the recorder's call to the
+// requests (test/interop/go/cmd/goldens/pipeline.go), and what Herald does with them
+// when it is told to do exactly as upstream does.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "herald/api/codec.h"
+#include "herald/api/reference.h"
+#include "herald/base/clock.h"
+#include "herald/base/executor.h"
+#include "herald/record/broadcaster.h"
+#include "test/golden.h"
+
+namespace herald {
+namespace {
+
+using std::chrono::nanoseconds;
+using testing::Vector;
+using Verb = SinkRequest::Verb;
+
+// Time moves in steps of this, so nothing that has to wait waits longer by more. It
+// divides all of upstream's periods, whose ticks are therefore exact.
+constexpr nanoseconds kStep = std::chrono::milliseconds(250);
+
+// Scenarios in which Herald differs for a reason. Each has to differ: one that no
+// longer does is to be taken off.
+const std::map<std::string, std::string, std::less<>>& KnownDifferences() {
+  static const std::map<std::string, std::string, std::less<>> differences = {
+      {"events-finish-refused",
+       "Where the last count of a series cannot be written, client-go keeps the series and tries "
+       "once at each tick; here it is tried as any other write, every ten seconds"},
+      {"events-refresh-refused",
+       "Likewise for a count in between, which client-go leaves to the next tick"},
+      {"events-after-the-end",
+       "client-go's new recorder says nothing where an event comes too late; a lost event is "
+       "always told of here"},
+  };
+  return differences;
+}
+
+std::string Text(const Vector& value, const char* key) { return value.value(key, std::string()); }
+
+ObjectReference ReferenceOf(const Vector& value) {
+  return {.kind = Text(value, "kind"),
+          .namespace_ = Text(value, "namespace"),
+          .name = Text(value, "name"),
+          .uid = Text(value, "uid"),
+          .api_version = Text(value, "apiVersion"),
+          .resource_version = Text(value, "resourceVersion"),
+          .field_path = Text(value, "fieldPath")};
+}
+
+// What a step is about.
+ObjectReference ObjectOf(const Vector& step) {
+  if (step.contains("object_json")) return ReferenceFromJson(Text(step, "object_json")).value();
+  if (step.contains("object")) return ReferenceOf(step["object"]);
+  return {.kind = "Pod", .namespace_ = "ns", .name = "web", .uid = "u1", .api_version = "v1"};
+}
+
+// The range of a sleep before another try.
+std::pair<nanoseconds, nanoseconds> RangeOf(std::string_view wait) {
+  using std::chrono::seconds;
+  if (wait == "0s-10s") return {seconds(0), seconds(10)};
+  if (wait == "10s") return {seconds(10), seconds(10)};
+  if (wait == "10s-12.5s") return {seconds(10), std::chrono::milliseconds(12'500)};
+  if (wait == "tick") return {std::chrono::minutes(6), std::chrono::minutes(6)};
+  throw std::runtime_error("no such wait");
+}
+
+// The error that a sink would have for an answer that client-go made an error of.
+Status ErrorOf(const Vector& answer) {
+  if (answer.contains("local")) {
+    const std::string kind = Text(answer, "local");
+    if (kind == "construction") return Status(StatusReason::kBadRequest, "cannot be sent");
+    if (kind == "timeout") return Status(StatusReason::kTimeout, "no answer in time");
+    if (kind == "unexpected") return Status(StatusReason::kUnknown, "not an event");
+    return Status(StatusReason::kUnreachable, "no connection");
+  }
+  Status::Parts parts{.reason = ReasonFromName(Text(answer, "reason")),
+                      .code = answer.at("code").get<int>(),
+                      .message = Text(answer, "message"),
+                      .retry_after = std::chrono::seconds(answer.value("retry_after", 0)),
+                      .origin = Status::Origin::kServer};
+  if (answer.contains("causes")) {
+    parts.details.emplace();
+    for (const Vector& cause : answer["causes"]) {
+      parts.details->causes.push_back({.reason = cause.get<std::string>()});
+    }
+  }
+  return Status(std::move(parts));
+}
+
+class Replay {
+ public:
+  explicit Replay(const Vector& scenario)
+      : scenario_(scenario),
+        api_(Text(scenario, "style") == "events" ? EventApi::kEventsV1 : EventApi::kCoreV1),
+        clock_(WallTime(nanoseconds(scenario.at("start_ns").get<std::int64_t>()))),
+        start_(clock_.Steady()),
+        executor_({.threads = 0, .clock = &clock_}) {}
+
+  // How it differs from what client-go did, in words; empty if it does not.
+  std::vector<std::string> Run() {
+    Broadcaster broadcaster({.executor = &executor_,
+                             .log = [this](const LogEntry& entry) { Complain(entry); },
+                             .upstream_exact = true});
+    CheckOk(broadcaster.StartLogging([this](std::string_view line) { lines_.emplace_back(line); }));
+    CheckOk(broadcaster.StartStructuredLogging([this](const LogEntry& entry) {
+      std::vector<std::string>& fields = structured_.emplace_back();
+      for (const auto& [key, value] : entry.fields) {
+        fields.emplace_back(key);
+        fields.emplace_back(value);
+      }
+    }));
+    CheckOk(
+        broadcaster.StartRecordingToSink(std::make_shared<ScriptedSink>(this),
+                                         {.count = CountOptionsOf(), .max_in_flight = InFlight()}));
+    const Recorder recorder = broadcaster.NewRecorder(
+        {.component = Text(scenario_, "component"),
+         .host = api_ == EventApi::kCoreV1 ? Text(scenario_, "host") : "HOST",
+         .api = api_});
+    executor_.RunUntilIdle();
+    for (const Vector& step : scenario_.at("steps")) {
+      Advance(nanoseconds(step.at("advance_ns").get<std::int64_t>()));
+      Take(step, recorder, &broadcaster);
+      executor_.RunUntilIdle();
+    }
+    Advance(nanoseconds(scenario_.at("settle_ns").get<std::int64_t>()));
+
+    const Vector& expected = scenario_.at("requests");
+    for (std::size_t i = requests_; i < expected.size(); ++i) {
+      Differ("request {} is missing: {} {}", i, Text(expected[i], "verb"),
+             Text(expected[i], "path"));
+    }
+    if (scenario_.contains("lines")) Compare("lines", scenario_["lines"], lines_);
+    if (scenario_.contains("structured")) {
+      Compare("structured", scenario_["structured"], structured_);
+    }
+    Compare("complaints", scenario_.at("complaints"), complaints_);
+    // What the end of the broadcaster writes is not part of the scenario.
+    over_ = true;
+    return std::move(differences_);
+  }
+
+ private:
+  class ScriptedSink final : public Sink {
+   public:
+    explicit ScriptedSink(Replay* replay) : replay_(*replay) {}
+    void Send(SinkRequest request, Completion done) override { done(replay_.Answer(request)); }
+
+   private:
+    Replay& replay_;
+  };
+
+  template <typename... Args>
+  void Differ(fmt::format_string<Args...> format, Args&&... args) {
+    differences_.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  template <typename T>
+  void Compare(std::string_view what, const Vector& expected, const T& actual) {
+    if (Vector(actual) != expected) {
+      Differ("{} are {}\n  instead of {}", what, Vector(actual).dump(), expected.dump());
+    }
+  }
+
+  void CheckOk(const Status& status) {
+    if (!status.ok()) Differ("{}", status.ToString());
+  }
+
+  void Complain(const LogEntry& entry) {
+    // Upstream's log knows errors and information only.
+    const std::string_view level = entry.level == LogLevel::kDebug  ? "debug"
+                                   : entry.level == LogLevel::kInfo ? "info"
+                                                                    : "error";
+    if (!over_) complaints_.push_back(fmt::format("{}: {}", level, entry.message));
+  }
+
+  CountOptions CountOptionsOf() const {
+    CountOptions options;
+    if (!scenario_.contains("options")) return options;
+    const Vector& given = scenario_["options"];
+    options.cache_entries = given.value("cache_entries", std::size_t{0});
+    options.spam_burst = given.value("spam_burst", 0);
+    options.spam_qps = given.value("spam_qps", 0.0f);
+    options.aggregate_after = given.value("aggregate_after", std::size_t{0});
+    options.aggregate_within = std::chrono::seconds(given.value("aggregate_within", 0));
+    return options;
+  }
+
+  // tools/record waits for each answer, tools/events for none.
+  std::size_t InFlight() const { return api_ == EventApi::kCoreV1 ? 1 : 1000; }
+
+  nanoseconds Elapsed() const { return clock_.Steady() - start_; }
+
+  // Lets timers run at their times, or less than a step later.
+  void Advance(nanoseconds by) {
+    const nanoseconds end = Elapsed() + by;
+    while (Elapsed() < end) {
+      clock_.Advance(std::min(kStep - Elapsed() % kStep, end - Elapsed()));
+      executor_.RunUntilIdle();
+    }
+  }
+
+  void Take(const Vector& step, Recorder recorder, Broadcaster* broadcaster) {
+    const std::string call = Text(step, "call");
+    if (call == "shutdown") {
+      broadcaster->Shutdown(nanoseconds(0));
+      return;
+    }
+    if (call == "action") {
+      Result<Event> event = JsonCodec().DecodeEvent(step.at("event").dump(), api_);
+      if (!event) return Differ("{}", event.error().ToString());
+      CheckOk(broadcaster->Action(WatchType::kAdded, std::make_shared<const Event>(*event)));
+      return;
+    }
+    const ObjectReference object = ObjectOf(step);
+    const std::string type = Text(step, "type");
+    const std::string reason = Text(step, "reason");
+    const std::string message = testing::Bytes(step, "message");
+    if (api_ == EventApi::kEventsV1) {
+      const std::string action = Text(step, "action");
+      Occurrence occurrence{.type = type, .reason = reason, .action = action};
+      if (step.contains("related")) occurrence.related = ReferenceOf(step["related"]);
+      recorder.Record(object, std::move(occurrence), "{}", message);
+    } else if (call == "event") {
+      recorder.Event(object, type, reason, message);
+    } else if (call == "eventf") {
+      recorder.Eventf(object, type, reason, "{}", message);
+    } else {
+      StringMap annotations;
+      for (const auto& [key, value] : step.at("annotations").items()) {
+        annotations[key] = value.get<std::string>();
+      }
+      recorder.AnnotatedEventf(object, std::move(annotations), type, reason, "{}", message);
+    }
+  }
+
+  // A name that was made up at random becomes <uuid n>, in the order of appearance.
+  std::string Plain(std::string text) {
+    static const std::regex pattern(
+        "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}");
+    std::smatch match;
+    while (std::regex_search(text, match, pattern)) {
+      const auto name =
+          uuids_.try_emplace(match.str(), fmt::format("<uuid {}>", uuids_.size() + 1)).first;
+      text = match.prefix().str() + name->second + match.suffix().str();
+    }
+    return text;
+  }
+
+  std::string PathOf(const SinkRequest& request) {
+    const ObjectMeta& metadata = request.event->metadata;
+    const std::string_view root =
+        request.api == EventApi::kCoreV1 ? "/api/v1" : "/apis/events.k8s.io/v1";
+    std::string path = fmt::format("{}/namespaces/{}/events", root, metadata.namespace_);
+    if (request.verb != Verb::kCreate) path += "/" + metadata.name;
+    return Plain(std::move(path));
+  }
+
+  std::string BodyOf(const SinkRequest& request, bool as_protobuf) {
+    if (request.verb == Verb::kPatch) return Plain(request.patch);
+    std::string body;
+    if (as_protobuf) {
+      Event event = *request.event;
+      event.metadata.name = Plain(std::move(event.metadata.name));
+      ProtobufCodec().AppendEvent(event, request.api, &body);
+      return body;
+    }
+    JsonCodec().AppendEvent(*request.event, request.api, &body);
+    return Plain(std::move(body));
+  }
+
+  // Compares a request with the one that was expected and gives it that one's answer.
+  Result<Event> Answer(const SinkRequest& request) {
+    if (over_) return *request.event;
+    const std::size_t index = requests_++;
+    const std::string verb = request.verb == Verb::kCreate ? "create" : "patch";
+    const std::string path = PathOf(request);
+    const Vector& all = scenario_.at("requests");
+    if (index >= all.size()) {
+      Differ("request {} is one too many: {} {} at {}", index, verb, path, Elapsed().count());
+      return *request.event;
+    }
+    const Vector& expected = all[index];
+    if (verb != Text(expected, "verb") || path != Text(expected, "path")) {
+      Differ("request {} is {} {}\n  instead of {} {}", index, verb, path, Text(expected, "verb"),
+             Text(expected, "path"));
+    }
+    const std::string_view content_type = request.verb == Verb::kPatch
+                                              ? "application/strategic-merge-patch+json"
+                                              : "application/json";
+    const bool as_protobuf =
+        Text(expected, "content_type") == "application/vnd.kubernetes.protobuf";
+    if (expected.contains("content_type") && !as_protobuf &&
+        content_type != Text(expected, "content_type")) {
+      Differ("request {} is {}", index, content_type);
+    }
+    const std::string body = BodyOf(request, as_protobuf);
+    const Vector& first =
+        expected.contains("body_of") ? all[expected["body_of"].get<std::size_t>()] : expected;
+    if (!testing::BytesMatch(first, "body", body)) {
+      Differ("request {} says {}\n  instead of {}", index, body, first.dump());
+    }
+    CheckTime(index, expected, request.event->metadata.name);
+    return AnswerOf(request, expected.at("answer"));
+  }
+
+  void CheckTime(std::size_t index, const Vector& expected, const std::string& name) {
+    const nanoseconds now = Elapsed();
+    const nanoseconds before = std::exchange(last_sent_[name], now);
+    if (expected.contains("at_ns") && expected["at_ns"].get<std::int64_t>() != now.count()) {
+      Differ("request {} is at {}\n  instead of {}", index, now.count(), expected["at_ns"].dump());
+    }
+    if (expected.contains("wait")) {
+      const auto [least, most] = RangeOf(Text(expected, "wait"));
+      if (now - before < least || now - before > most + kStep) {
+        Differ("request {} is {} ns after the one before\n  instead of {}", index,
+               (now - before).count(), Text(expected, "wait"));
+      }
+    }
+  }
+
+  Result<Event> AnswerOf(const SinkRequest& request, const Vector& answer) const {
+    if (answer.contains("empty")) return Event();
+    if (answer.contains("event")) {
+      return JsonCodec().DecodeEvent(Text(answer, "event"), request.api);
+    }
+    if (!answer.contains("rv")) return ErrorOf(answer);
+    // Over the wire, where times lose their fractions.
+    std::string text;
+    JsonCodec().AppendEvent(*request.event, request.api, &text);
+    Result<Event> event = JsonCodec().DecodeEvent(text, request.api);
+    event->metadata.resource_version = Text(answer, "rv");
+    if (answer.contains("name")) event->metadata.name = Text(answer, "name");
+    if (answer.contains("count")) event->count = answer["count"].get<std::int32_t>();
+    return event;
+  }
+
+  const Vector& scenario_;
+  const EventApi api_;
+  FakeClock clock_;
+  const SteadyTime start_;
+  Executor executor_;
+
+  std::size_t requests_ = 0;
+  std::map<std::string, nanoseconds> last_sent_;  // by name
+  std::map<std::string, std::string> uuids_;
+  std::vector<std::string> lines_;
+  std::vector<std::vector<std::string>> structured_;
+  std::vector<std::string> complaints_;
+  std::vector<std::string> differences_;
+  bool over_ = false;
+};
+
+TEST(Pipeline, DoesAsClientGoDidInEveryScenario) {
+  std::size_t known = 0;
+  for (const Vector& scenario : testing::LoadGolden("pipeline.json")) {
+    const std::string name = Text(scenario, "name");
+    SCOPED_TRACE(name);
+    const std::vector<std::string> differences = Replay(scenario).Run();
+    if (KnownDifferences().contains(name)) {
+      ++known;
+      EXPECT_FALSE(differences.empty()) << "differs no more; take it off the list";
+      continue;
+    }
+    EXPECT_TRUE(differences.empty()) << fmt::format("{}", fmt::join(differences, "\n"));
+  }
+  EXPECT_EQ(known, KnownDifferences().size()) << "the list names a scenario that is gone";
+}
+
+}  // namespace
+}  // namespace herald

@@ -1,0 +1,214 @@
+// Everything at once: many threads record, watchers come and go, the sink fails in every
+// way it can, and the broadcaster is shut down in the middle. Whatever happens, each
+// event is accounted for exactly once.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "herald/base/executor.h"
+#include "herald/record/broadcaster.h"
+#include "herald/record/fakes.h"
+
+namespace herald {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kRounds = 20;
+constexpr int kRecorders = 16;
+constexpr int kEventsEach = 200;
+constexpr int kWatchers = 8;
+constexpr std::uint64_t kEvents = kRecorders * kEventsEach;
+
+// Where a watcher reads which of a thread's events it has before it.
+constexpr std::string_view kSequence = "sequence";
+
+// A server on other threads that does what it is asked to, or not. With `silent` it
+// sometimes never answers at all.
+class UnreliableSink final : public Sink {
+ public:
+  UnreliableSink(unsigned seed, bool silent) : silent_(silent), random_(seed) {}
+
+  void Send(SinkRequest request, Completion done) override {
+    const int dice = Roll();
+    if (dice < 2) throw std::runtime_error("thrown by the sink");
+    if (silent_ && dice < 3) return;
+    executor_.Post([this, dice, request = std::move(request), done = std::move(done)] {
+      Answer(dice, request, done);
+    });
+  }
+
+ private:
+  int Roll() {
+    const std::lock_guard lock(mu_);
+    return std::uniform_int_distribution<int>(0, 99)(random_);
+  }
+
+  void Answer(int dice, const SinkRequest& request, const Completion& done) {
+    const auto refuse = [&](StatusReason reason, Status::Origin origin) {
+      done(Status({.reason = reason, .message = "at random", .origin = origin}));
+    };
+    if (dice < 10) return refuse(StatusReason::kUnreachable, Status::Origin::kLocal);
+    if (dice < 15) return refuse(StatusReason::kTooManyRequests, Status::Origin::kServer);
+    if (dice < 20) return refuse(StatusReason::kInternalError, Status::Origin::kServer);
+    if (dice < 23) return refuse(StatusReason::kForbidden, Status::Origin::kServer);
+    if (dice < 26) return refuse(StatusReason::kAlreadyExists, Status::Origin::kServer);
+    if (dice < 30) return refuse(StatusReason::kNotFound, Status::Origin::kServer);
+    server_.Send(request, done);
+    // And sometimes once more, late.
+    if (dice < 35) {
+      executor_.Post([done, event = *request.event] { done(event); });
+    }
+  }
+
+  const bool silent_;
+  std::mutex mu_;
+  std::mt19937 random_;  // guarded by mu_
+  MemorySink server_;
+  Executor executor_{{.threads = 2}};
+};
+
+std::uint64_t Ended(const SinkStats& stats) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t count : stats.outcomes) sum += count;
+  return sum;
+}
+
+// What the callbacks were told, by outcome.
+using Told = std::array<std::atomic<std::uint64_t>, kOutcomes>;
+
+class Round {
+ public:
+  explicit Round(int number)
+      : seed_(static_cast<unsigned>(number)),
+        shared_(number % 2 == 0 ? std::make_unique<Executor>(Executor::Options{.threads = 3})
+                                : nullptr),
+        broadcaster_(std::make_unique<Broadcaster>(
+            BroadcasterOptions{.incoming_events = 512,
+                               .watcher_events = 128,
+                               .when_full = number % 4 == 3 ? WhenFull::kWait : WhenFull::kDrop,
+                               .executor = shared_.get(),
+                               .drain = milliseconds(0)})) {}
+
+  void Run() {
+    const bool silent = seed_ % 3 == 0;
+    ASSERT_TRUE(broadcaster_
+                    ->StartRecordingToSink(std::make_shared<UnreliableSink>(seed_, silent),
+                                           {.max_tries = 3,
+                                            .retry_after = milliseconds(1),
+                                            .prefer_warnings = seed_ % 2 == 0,
+                                            .self = ObjectReference{.kind = "Node", .name = "n1"}})
+                    .ok());
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kRecorders; ++i) threads.emplace_back([this, i] { Record(i); });
+    for (int i = 0; i < kWatchers; ++i) threads.emplace_back([this] { Watch(); });
+    threads.emplace_back([this] { CheckAccounts(); });
+
+    // Somewhere in the middle, and in some rounds at the very end.
+    const std::uint64_t middle = kEvents * (1 + seed_ % 4) / 4;
+    while (recorded_ < middle) std::this_thread::yield();
+    broadcaster_->Shutdown(milliseconds(seed_ % 5 * 10));
+    done_ = true;
+    for (std::thread& thread : threads) thread.join();
+    broadcaster_->Shutdown(milliseconds(0));
+
+    const SinkStats stats = broadcaster_->Stats().at(0);
+    EXPECT_EQ(stats.recorded, kEvents);
+    EXPECT_EQ(stats.in_flight, 0U);
+    EXPECT_EQ(Ended(stats), kEvents);
+    EXPECT_EQ(stats[Outcome::kInvalid], kEvents / 100);
+    EXPECT_EQ(broadcaster_->without_sink(), 0U);
+    broadcaster_.reset();
+    for (std::size_t i = 0; i < kOutcomes; ++i) {
+      EXPECT_EQ(told_[i], stats.outcomes[i]) << OutcomeName(static_cast<Outcome>(i));
+    }
+  }
+
+ private:
+  void Record(int thread) {
+    Recorder recorder =
+        broadcaster_->NewRecorder({.component = "recorder-" + std::to_string(thread),
+                                   .host = "n1",
+                                   .api = thread % 2 == 0 ? EventApi::kCoreV1 : EventApi::kEventsV1,
+                                   .on_outcome = [this](Outcome outcome, const Status&) {
+                                     ++told_[static_cast<std::size_t>(outcome)];
+                                   }});
+    for (int i = 0; i < kEventsEach; ++i) {
+      const ObjectReference pod{.kind = "Pod",
+                                .namespace_ = "ns",
+                                .name = "pod-" + std::to_string(i % 20),
+                                .api_version = "v1"};
+      const std::string_view type = i % 100 == 99 ? "odd" : i % 3 == 0 ? kWarning : kNormal;
+      recorder.AnnotatedEventf(pod, {{std::string(kSequence), std::to_string(i)}}, type, "Stress",
+                               "message {}", i % 3);
+      ++recorded_;
+    }
+  }
+
+  // Comes and goes until nobody may come any more. What it sees of each thread is in
+  // order, gaps aside.
+  void Watch() {
+    for (int visit = 0; !done_; ++visit) {
+      const Result<std::unique_ptr<Watcher>> watcher = broadcaster_->Watch();
+      if (!watcher) return;
+      std::map<std::string, int> last;
+      for (int i = 0; i < 5 + visit % 7; ++i) {
+        const std::vector<Watcher::Item> items = (*watcher)->NextBatch(50);
+        if (items.empty()) break;
+        for (const Watcher::Item& item : items) {
+          const int sequence = std::stoi(item.event->metadata.annotations.find(kSequence)->second);
+          const auto [entry, is_new] = last.try_emplace(item.event->reporting_controller, sequence);
+          if (is_new) continue;
+          EXPECT_LT(entry->second, sequence) << item.event->reporting_controller;
+          entry->second = sequence;
+        }
+      }
+      if (visit % 2 == 0) (*watcher)->Stop();
+    }
+  }
+
+  void CheckAccounts() {
+    SinkStats before;
+    while (!done_) {
+      const SinkStats stats = broadcaster_->Stats().at(0);
+      ASSERT_EQ(stats.recorded, Ended(stats) + stats.in_flight);
+      ASSERT_LE(stats.in_flight, kEvents) << "fell below zero";
+      ASSERT_GE(stats.recorded, before.recorded);
+      for (std::size_t i = 0; i < kOutcomes; ++i) {
+        ASSERT_GE(stats.outcomes[i], before.outcomes[i]);
+      }
+      before = stats;
+    }
+  }
+
+  const unsigned seed_;
+  Told told_{};
+  std::atomic<std::uint64_t> recorded_{0};
+  std::atomic<bool> done_{false};
+  const std::unique_ptr<Executor> shared_;  // null: the broadcaster has a thread of its own
+  std::unique_ptr<Broadcaster> broadcaster_;
+};
+
+TEST(RecordStressTest, EveryEventIsAccountedForWhateverHappens) {
+  for (int number = 0; number < kRounds; ++number) {
+    SCOPED_TRACE("round " + std::to_string(number));
+    Round(number).Run();
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace herald
