@@ -66,8 +66,9 @@
 // refused there (HERALD_IN_CALLBACK).
 //
 // fork. A broadcaster and a sink have one thread each, which a forked child does not
-// have. Make them after the fork; in the child, leave those of the parent alone and do
-// not even free them. Without such an object the library has neither threads nor state.
+// have: fork first and make them then. A child of a process that had made one already
+// must call nothing here, not even to free what it inherited, until it execs. A library
+// that is merely loaded has neither threads nor locks, so forking is safe.
 //
 // Signals. The library writes to no file, pipe or socket, so it never causes a SIGPIPE
 // (your sink's function may). It sets no handlers; its threads have the signal mask of

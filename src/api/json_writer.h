@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "herald/base/export.h"
+
 namespace herald {
 
 // Appends `text` as a JSON string, quotes included, with exactly the escapes that
@@ -26,8 +28,8 @@ void AppendCompactJson(std::string_view json, std::string* out);
 // buffer that comes with it, so that the caller's string is allocated once, at its
 // final size.
 //
-// Thread-confined.
-class JsonWriter {
+// Thread-confined. (Exported for record, which may be another shared library.)
+class HERALD_EXPORT JsonWriter {
  public:
   JsonWriter() = default;
   JsonWriter(const JsonWriter&) = delete;

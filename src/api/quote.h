@@ -3,15 +3,18 @@
 #include <string>
 #include <string_view>
 
+#include "herald/base/export.h"
+
 namespace herald {
 
 // How Kubernetes puts a text into a message: in double quotes, with everything
 // that is not printable escaped (`a"b` becomes "a\"b", a tab \t, the byte 0xff
 // \xff). Its messages are part of the wire, so the notion of "printable" is the
-// one that its servers have, Unicode 15's.
+// one that its servers have, Unicode 15's. (Exported for record, which may be another
+// shared library.)
 
-void AppendQuoted(std::string_view text, std::string* out);
-std::string Quoted(std::string_view text);
+HERALD_EXPORT void AppendQuoted(std::string_view text, std::string* out);
+HERALD_EXPORT std::string Quoted(std::string_view text);
 
 // One byte as messages about JSON show it: 'x', '\n', '\'', '\u0080'.
 std::string QuotedByte(unsigned char byte);
@@ -21,9 +24,9 @@ bool IsPrintable(char32_t c);
 
 // Takes the first code point off *text. A byte that begins no valid UTF-8 is taken
 // alone and yields U+FFFD. REQUIRES: !text->empty()
-char32_t TakeCodePoint(std::string_view* text);
+HERALD_EXPORT char32_t TakeCodePoint(std::string_view* text);
 
 // REQUIRES: c is a code point and no surrogate
-void AppendUtf8(char32_t c, std::string* out);
+HERALD_EXPORT void AppendUtf8(char32_t c, std::string* out);
 
 }  // namespace herald

@@ -333,19 +333,14 @@ class FunctionSink final : public Sink {
       : write_(write), user_data_(user_data) {}
 
   void Send(SinkRequest request, Completion done) override EXCLUDES(mu_) {
-    bool refused = true;
-    {
-      MutexLock lock(mu_);
-      if (!closed_) {
-        refused = false;
-        waiting_.push_back({std::move(request), std::move(done)});
-      }
+    MutexLock lock(mu_);
+    if (closed_) {
+      lock.Unlock();
+      return done(Freed());
     }
-    if (refused) {
-      done(Freed());
-    } else {
-      thread_.Post([this] { RunNext(); });
-    }
+    waiting_.push_back({std::move(request), std::move(done)});
+    lock.Unlock();
+    thread_.Post([this] { RunNext(); });
   }
 
   // When this returns, the function is not running and never will, and every request

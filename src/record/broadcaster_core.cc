@@ -1,7 +1,6 @@
 #include "record/broadcaster_core.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 namespace herald {
@@ -95,8 +94,10 @@ Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
   occupied_bytes_ += published.bytes;
   ++next_position_;
   incoming_.push_back(std::move(published));
-  *wake = distributor_ == Distributor::kIdle ||
-          (distributor_ == Distributor::kLingering && occupied_ > options_.incoming_events / 4);
+  const bool filling_up =
+      occupied_ > options_.incoming_events / 4 || occupied_bytes_ > options_.queue_bytes / 4;
+  *wake =
+      distributor_ == Distributor::kIdle || (distributor_ == Distributor::kLingering && filling_up);
   if (*wake) distributor_ = Distributor::kWorking;
   return Status();
 }
@@ -106,13 +107,6 @@ Status Broadcaster::Core::Publish(Published published) {
   Status status;
   {
     MutexLock lock(mu_);
-    if (!stopped_ && !HasRoom(published.bytes)) {
-      // It may well be the calling thread that keeps the distributor from its
-      // processor. To let go of it once costs less than an event.
-      lock.Unlock();
-      std::this_thread::yield();
-      lock.Lock();
-    }
     status = PublishLocked(std::move(published), &wake);
   }
   if (wake) ScheduleDistribution();
@@ -431,6 +425,11 @@ DrainReport Broadcaster::Core::Shutdown(std::chrono::nanoseconds patience) {
   for (const auto& channel : channels) channel->Close();
   // Abandoning is quick and waits for nobody; this lets it be counted.
   WaitUntilDrained(std::chrono::seconds(1));
+  // A handler that records holds a recorder, and that holds us.
+  {
+    MutexLock lock(mu_);
+    handlers_.clear();  // `handlers` still has them: none is destroyed under the lock
+  }
   return report;
 }
 

@@ -107,7 +107,7 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   std::uint64_t batch_base_ = 0;
   std::vector<std::pair<std::shared_ptr<Channel>, std::size_t>> batch_progress_;
 
-  // Guards all below but the last three. No other lock is taken under it.
+  // Guards all below but the last two. No other lock is taken under it.
   mutable Mutex mu_;
   CondVar room_;
   std::vector<Published> incoming_ GUARDED_BY(mu_);
@@ -125,7 +125,8 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   std::uint64_t lost_ GUARDED_BY(mu_) = 0;     // recorded after the end
   std::uint64_t without_sink_ GUARDED_BY(mu_) = 0;
 
-  // Whoever waits for the pipeline to empty waits here. Taken last, alone.
+  // Whoever waits for the pipeline to empty waits here. Order: before mu_, which is
+  // taken to see whether it is empty; never after.
   mutable Mutex progress_mu_;
   CondVar progress_;
 };

@@ -557,6 +557,14 @@ TEST(BroadcasterThreadsTest, AHandlerThatAlwaysRecordsEndsAtShutdown) {
   EXPECT_GE(calls, 1);
 }
 
+TEST_F(BroadcasterTest, AHandlerIsLetGoAtShutdownAlsoIfItHoldsARecorder) {
+  auto token = std::make_shared<int>(0);
+  ASSERT_TRUE(broadcaster_->StartEventWatcher([token, recorder = recorder_](const Event&) {}).ok());
+  Record("a");
+  broadcaster_->Shutdown(kPatience);
+  EXPECT_EQ(token.use_count(), 1);
+}
+
 TEST_F(BroadcasterTest, LogsEachEventAsClientGoDoes) {
   Strings lines;
   Strings structured;

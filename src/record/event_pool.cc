@@ -18,6 +18,18 @@ constexpr std::size_t kHandful = 32;
 // An event with a longer message, or with annotations, is not worth its memory.
 constexpr std::size_t kMaxKeptMessage = 1024;
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kPooled = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kPooled = false;
+#else
+constexpr bool kPooled = true;
+#endif
+#else
+constexpr bool kPooled = true;
+#endif
+
 // An event and the room for what std::shared_ptr needs to count its owners.
 struct Slot {
   static constexpr std::size_t kCounterBytes = 64;
@@ -36,17 +48,22 @@ void Move(std::size_t count, Slots* from, Slots* to) {
 }
 
 // What the threads share. Thread-safe.
+//
+// Nobody waits for it: who finds it locked goes without. That is as quick, and in a
+// process that was forked while another thread had the lock, nobody would ever open it.
 class Depot {
  public:
   void Fetch(Slots* slots) EXCLUDES(mu_) {
-    MutexLock lock(mu_);
+    if (!mu_.TryLock()) return;
     Move(kHandful, &kept_, slots);
+    mu_.Unlock();
   }
 
   // Leaves with the caller what it has no room for.
   void Bring(std::size_t count, Slots* slots) EXCLUDES(mu_) {
-    MutexLock lock(mu_);
+    if (!mu_.TryLock()) return;
     Move(std::min(count, kMaxKept - kept_.size()), slots, &kept_);
+    mu_.Unlock();
   }
 
  private:
@@ -78,7 +95,7 @@ thread_local Hand hand;
 
 void GiveBack(std::unique_ptr<Slot> slot) {
   const Event& event = slot->event;
-  if (thread_ends || event.message.capacity() > kMaxKeptMessage ||
+  if (!kPooled || thread_ends || event.message.capacity() > kMaxKeptMessage ||
       !event.metadata.annotations.empty()) {
     return;
   }
@@ -124,6 +141,8 @@ struct SlotAllocator {
 };
 
 }  // namespace
+
+bool EventsArePooled() { return kPooled; }
 
 std::shared_ptr<Event> TakePooledEvent() {
   Slot* const slot = TakeSlot().release();

@@ -21,4 +21,7 @@ namespace herald {
 // Thread-safe; the event may be let go on any thread.
 std::shared_ptr<Event> TakePooledEvent();
 
+// Not under AddressSanitizer, which could not tell who uses an event too late.
+bool EventsArePooled();
+
 }  // namespace herald

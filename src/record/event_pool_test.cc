@@ -19,7 +19,9 @@ TEST(EventPool, UsesAnEventAgainThatNobodyHasAnyMore) {
   event->message = "first";
   event = nullptr;
   event = TakePooledEvent();
-  EXPECT_EQ(event.get(), address);
+  if (EventsArePooled()) {
+    EXPECT_EQ(event.get(), address);
+  }
 }
 
 TEST(EventPool, LeavesAnEventAloneWhileSomebodyHasIt) {

@@ -550,10 +550,8 @@ func (p *pipe) learn(event any, verb string, answer any, err error) vector {
 		}
 		return v
 	}
-	var status *apierrors.StatusError
-	if direct, ok := err.(*apierrors.StatusError); ok {
-		status = direct
-	}
+	// As the recorders do it: one that is wrapped does not count.
+	status, _ := err.(*apierrors.StatusError)
 	if status == nil {
 		switch err.(type) {
 		case *restclient.RequestConstructionError:
@@ -846,7 +844,7 @@ func (step *pipeStep) vector() vector {
 // The scenarios.
 
 func says(text string) func(*pipeCall) { return func(c *pipeCall) { c.message = text } }
-func for_(reason string) func(*pipeCall) {
+func citing(reason string) func(*pipeCall) {
 	return func(c *pipeCall) { c.reason = reason }
 }
 func warns(c *pipeCall) { c.kind = "Warning" }
@@ -902,16 +900,16 @@ func pipeScenarios() []*pipeScenario {
 	for i := range 12 {
 		s.at(second, says(fmt.Sprintf("try %d", i)))
 	}
-	over(old("same-name")).at(second).at(0, for_("Killing")).at(second).at(second, for_("Killing")).at(second)
+	over(old("same-name")).at(second).at(0, citing("Killing")).at(second).at(second, citing("Killing")).at(second)
 	over(old("expired")).at(second).at(minute).answers(expired).at(minute)
 	over(old("answers-of-all-kinds")).
-		at(second).answers(alreadyExists).at(second, for_("A")).answers(conflict).at(second, for_("B")).answers(invalid).
-		at(second, for_("C")).answers(forbidden).at(second, for_("D")).answers(terminating).at(second, for_("E")).answers(internalError).
-		at(second, for_("F")).answers(unavailable).at(second, for_("G")).answers(tooMany)
+		at(second).answers(alreadyExists).at(second, citing("A")).answers(conflict).at(second, citing("B")).answers(invalid).
+		at(second, citing("C")).answers(forbidden).at(second, citing("D")).answers(terminating).at(second, citing("E")).answers(internalError).
+		at(second, citing("F")).answers(unavailable).at(second, citing("G")).answers(tooMany)
 	over(old("not-a-status")).
 		at(second).answers(pipeAnswer{code: 502, contentType: "text/html", body: "<html>bad gateway</html>"}).
-		at(second, for_("A")).answers(pipeAnswer{code: 429, contentType: "text/plain", body: "Too many requests, please try again later."}).
-		at(second, for_("B")).answers(pipeAnswer{code: 404, contentType: "text/plain", body: "404 page not found\n"})
+		at(second, citing("A")).answers(pipeAnswer{code: 429, contentType: "text/plain", body: "Too many requests, please try again later."}).
+		at(second, citing("B")).answers(pipeAnswer{code: 404, contentType: "text/plain", body: "404 page not found\n"})
 	over(old("not-an-event")).at(second).answers(
 		pipeAnswer{code: 200, contentType: "application/json", body: `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"}}`},
 		pipeAnswer{code: 200, contentType: "application/json", body: `{"kind":`}).at(pipeSettle)
@@ -959,7 +957,7 @@ func pipeScenarios() []*pipeScenario {
 	old("refused-then-rejected").at(second).answers(refused, refused, invalid).at(pipeSettle)
 	old("refused-then-there-already").at(second).answers(timedOut, alreadyExists).at(pipeSettle)
 	old("others-wait").at(second).answers(refused, refused, refused).
-		at(0, on("db")).at(0, for_("Killing")).at(0).at(second, warns)
+		at(0, on("db")).at(0, citing("Killing")).at(0).at(second, warns)
 	old("nobody-home").at(second).answers(repeated(refused, 40)...).at(0, on("db")).at(0, on("cache")).at(0, on("queue")).
 		settle = 4 * pipeSettle
 	old("expired-then-refused").at(second).at(second).answers(expired, refused).at(pipeSettle)
@@ -1012,7 +1010,7 @@ func pipeScenarios() []*pipeScenario {
 	s = old("small-cache")
 	s.options = record.CorrelatorOptions{LRUCacheSize: 2}
 	s.at(second).at(second, on("a")).at(second).at(second, on("b")).at(second, on("c")).at(second).at(second, on("c"))
-	old("same-instant").at(second).at(0).at(0, for_("Killing"))
+	old("same-instant").at(second).at(0).at(0, citing("Killing"))
 	old("parts-of-a-pod").
 		at(second, func(c *pipeCall) { c.object.FieldPath = "spec.containers{a}" }).
 		at(second, func(c *pipeCall) { c.object.FieldPath = "spec.containers{b}" }).
@@ -1020,7 +1018,7 @@ func pipeScenarios() []*pipeScenario {
 	old("keys-that-run-together").at(second, func(c *pipeCall) { c.reason, c.message = "Ba", "ck" }).
 		at(second, func(c *pipeCall) { c.reason, c.message = "B", "ack" })
 	fresh("resource-version-differs").at(second).at(second, func(c *pipeCall) { c.object.ResourceVersion = "2" })
-	fresh("kinds-differ").at(second).at(second, warns).at(second, for_("Other")).at(second, func(c *pipeCall) { c.action = "Other" }).at(second)
+	fresh("kinds-differ").at(second).at(second, warns).at(second, citing("Other")).at(second, func(c *pipeCall) { c.action = "Other" }).at(second)
 	fresh("other-note").at(second).at(second, says("another")).at(second, says("a third"))
 	fresh("finished-then-anew").times(3, second).at(13*minute).times(2, second).settle = 13 * minute
 	fresh("singleton-leaves").at(second).at(13 * minute)
@@ -1109,7 +1107,7 @@ func randomPipeScenarios() []*pipeScenario {
 		gaps := []time.Duration{0, 0, 1, time.Second, 7*time.Second + 5, time.Minute, pipeSettle}
 		for range 30 {
 			s.at(gaps[r.Intn(len(gaps))], on([]string{"web", "web", "db"}[r.Intn(3)]),
-				for_([]string{"Pulled", "Started"}[r.Intn(2)]), says([]string{"a", "b", "c <d>", "é"}[r.Intn(4)]))
+				citing([]string{"Pulled", "Started"}[r.Intn(2)]), says([]string{"a", "b", "c <d>", "é"}[r.Intn(4)]))
 			if r.Intn(8) == 0 {
 				warns(&s.steps[len(s.steps)-1].call)
 			}
