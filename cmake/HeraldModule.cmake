@@ -68,8 +68,10 @@ function(herald_library name)
       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(herald-${name} PUBLIC ${public} PRIVATE ${private})
-  # While the version is 0.x every minor release may break the C++ ABI.
+  # While the version is 0.x every minor release may break the C++ ABI. An installed
+  # library finds those it stands on beside itself, wherever that is.
   set_target_properties(herald-${name} PROPERTIES
+    INSTALL_RPATH "$ORIGIN"
     EXPORT_NAME ${name}
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
