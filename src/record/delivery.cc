@@ -169,17 +169,14 @@ void Delivery::Log(LogLevel level, std::string_view message, const Event& event,
 void Delivery::Pump() {
   if (abandoned_) return;
   std::vector<Published> batch;
-  const std::size_t room =
-      admitted_ < kMaxAdmitted && admitted_bytes_ < max_bytes_ ? kMaxAdmitted - admitted_ : 0;
+  const std::size_t room = HasRoom(admitted_) ? kMaxAdmitted - admitted_.events : 0;
   if (room > 0) channel_->Take(room, &batch);
   for (Published& published : batch) Admit(std::move(published));
+  if (!batch.empty()) ReportLosses();
   TakeDue(false);
   StartReady();
-  // What was merged or filtered has made room, and no answer will come to say so.
-  if (batch.size() == room && admitted_ < kMaxAdmitted && admitted_bytes_ < max_bytes_ &&
-      !channel_->empty()) {
-    Wake();
-  }
+  // What was merged, filtered or parked has made room, and no answer will come to say so.
+  if (batch.size() == room && HasRoom(admitted_) && !channel_->empty()) Wake();
   if (flush_requested_ && objects_.empty() && channel_->empty()) {
     flush_requested_ = false;
     TakeDue(true);
@@ -189,12 +186,48 @@ void Delivery::Pump() {
   UpdateIdle();
 }
 
+void Delivery::Load::Add(const Published& published) {
+  ++events;
+  bytes += published.bytes;
+}
+
+void Delivery::Load::Remove(const Published& published) {
+  --events;
+  bytes -= published.bytes;
+}
+
+bool Delivery::HasRoom(const Load& load) const {
+  return load.events < kMaxAdmitted && load.bytes < max_bytes_;
+}
+
 void Delivery::Admit(Published published) {
-  ++admitted_;
-  admitted_bytes_ += published.bytes;
   const auto object = objects_.try_emplace(ObjectKey(*published.event)).first;
+  Load& load = object->second.parked ? parked_ : admitted_;
+  if (object->second.parked && !HasRoom(load)) {
+    Resolve(published, Outcome::kDropped,
+            Status(StatusReason::kTooManyRequests, "too many events wait to be tried again"));
+    return;
+  }
+  load.Add(published);
   object->second.waiting.push_back(std::move(published));
   MarkReady(object);
+}
+
+// Counts the events of an object among those that wait behind a sleeping write, or
+// among the others again. REQUIRES: object->current
+void Delivery::Park(Object* object, bool park) {
+  // Upstream knows no other object that could go on; and where there is no room left,
+  // this one keeps its place among the others.
+  if (upstream_exact_ || object->parked == park || (park && !HasRoom(parked_))) return;
+  object->parked = park;
+  Load& from = park ? admitted_ : parked_;
+  Load& to = park ? parked_ : admitted_;
+  const auto move = [&](const Published& published) {
+    from.Remove(published);
+    to.Add(published);
+  };
+  if (object->current->published.event) move(object->current->published);
+  for (const Published& published : object->waiting) move(published);
 }
 
 // To be called after each thing that is put into an object; the first makes it ready.
@@ -235,7 +268,7 @@ void Delivery::Start(Objects::iterator object) {
       const std::shared_ptr<const Event>& event = attempt->published.event;
       attempt->correlation = CorrelatorFor(*event).Correlate(event, clock_.Now(), clock_.Steady());
       if (attempt->correlation.action == Correlation::Action::kMerge) {
-        Release(attempt->published);
+        admitted_.Remove(attempt->published);
         Merged& merged = merged_[attempt->correlation.key];
         ++merged.count;
         if (attempt->published.interested) {
@@ -244,7 +277,7 @@ void Delivery::Start(Objects::iterator object) {
         continue;
       }
       if (attempt->correlation.action == Correlation::Action::kSuppress) {
-        Release(attempt->published);
+        admitted_.Remove(attempt->published);
         Resolve(attempt->published, Outcome::kFiltered, Status());
         continue;
       }
@@ -386,6 +419,7 @@ void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why)
   // Its object stays busy, but its turn goes to another one.
   --under_way_;
   ++sleeping_;
+  Park(&objects_.at(attempt->object), true);
   executor_->PostAt(clock_.Steady() + RetryDelay(*attempt, why),
                     [weak = weak_from_this(), attempt] {
                       const auto self = weak.lock();
@@ -393,6 +427,7 @@ void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why)
                       self->PostAndPump([self, attempt] {
                         if (self->abandoned_) return;
                         --self->sleeping_;
+                        self->Park(&self->objects_.at(attempt->object), false);
                         self->awake_.push_back(attempt);
                       });
                     });
@@ -403,7 +438,7 @@ void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
                       const Status& status) {
   --under_way_;
   if (attempt->published.event) {
-    Release(attempt->published);
+    admitted_.Remove(attempt->published);
     Resolve(attempt->published, outcome, status);
   }
   // What was counted into this write shares its fate: merged where it succeeded.
@@ -420,11 +455,6 @@ void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
   }
   ReportLosses();
   Pump();
-}
-
-void Delivery::Release(const Published& published) {
-  --admitted_;
-  admitted_bytes_ -= published.bytes;
 }
 
 void Delivery::Resolve(const Published& published, Outcome outcome, const Status& status) {

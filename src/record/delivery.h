@@ -53,6 +53,9 @@ Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_
 //                      └──── sleeping <────┤ to be tried again
 //                                          └──> outcome
 //
+// Up to kMaxAdmitted events wait for their turn, and as many behind writes that sleep;
+// more of the latter are dropped.
+//
 // With upstream_exact all old-style events count as being about one object, which is how
 // client-go does it: one at a time, and everybody waits for the one that sleeps. Each of
 // the new style counts as being about an object of its own.
@@ -107,6 +110,14 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     std::deque<Published> waiting;
     std::deque<Correlation> due;       // counts of its series that are to be written
     std::shared_ptr<Attempt> current;  // the write that is under way or sleeping
+    bool parked = false;               // its events count as parked_, not as admitted_
+  };
+  struct Load {
+    void Add(const Published& published);
+    void Remove(const Published& published);
+
+    std::size_t events = 0;
+    std::size_t bytes = 0;
   };
   // Events that were counted but not yet written. They are many where something
   // repeats all the time, so only their number is kept and who wants to know.
@@ -122,6 +133,8 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   // All of these run on the strand.
   void Pump();
   void Admit(Published published);
+  bool HasRoom(const Load& load) const;
+  void Park(Object* object, bool park);
   void MarkReady(Objects::iterator object);
   void StartReady();
   void Start(Objects::iterator object);
@@ -131,7 +144,6 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   void OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> answer);
   void Retry(const std::shared_ptr<Attempt>& attempt, const Status& why);
   void Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome, const Status& status);
-  void Release(const Published& published);
   void Resolve(const Published& published, Outcome outcome, const Status& status);
   void Resolve(const Merged& merged, Outcome outcome, const Status& status);
   void ReportLosses();
@@ -173,8 +185,11 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   Objects objects_;                             // those with anything waiting or under way
   std::deque<std::string> ready_;               // objects with something waiting and not busy
   std::deque<std::shared_ptr<Attempt>> awake_;  // slept enough, waiting for a turn
-  std::size_t admitted_ = 0;                    // events in objects_ and under way
-  std::size_t admitted_bytes_ = 0;
+  // What is taken in: what waits for its turn or is under way, and what waits behind a
+  // write that sleeps. Each is bounded for itself, or else one object that the server
+  // does not take would fill the whole and hold up all others.
+  Load admitted_;
+  Load parked_;
   std::uint64_t object_numbers_ = 0;  // for keys that are never alike
   std::size_t under_way_ = 0;
   std::size_t sleeping_ = 0;

@@ -748,6 +748,25 @@ TEST_F(DeliveryTest, AnObjectThatFailsHoldsUpNobodyElse) {
   EXPECT_EQ(Stats().in_flight, 60U);
 }
 
+TEST_F(DeliveryTest, NorDoesOneWithThousandsOfEvents) {
+  Use({.incoming_events = 5000, .watcher_events = 5000});
+  const auto sink = StartMemorySink({.max_in_flight = 8});
+  sink->SetFault([&](const SinkRequest& request) -> std::optional<Status> {
+    if (request.event->involved_object.name == "bad") return Unreachable();
+    return std::nullopt;
+  });
+  for (int i = 0; i < 3000; ++i) recorder_.Event(Pod("bad"), kNormal, "R", "m");
+  recorder_.Event(Pod("good"), kNormal, "R", "m");
+  Run();
+  EXPECT_EQ(Stats()[Outcome::kWritten], 1U) << "without the clock having moved";
+  EXPECT_EQ(Stats()[Outcome::kDropped], 2000U) << "what no room is kept for is counted";
+  EXPECT_EQ(Stats().in_flight, 1000U);
+  sink->SetFault(nullptr);
+  Advance(seconds(10));
+  EXPECT_TRUE(broadcaster_->Flush(kPatience).complete);
+  ExpectAllEnded();
+}
+
 TEST_F(DeliveryTest, ObjectsThatSleepGiveUpTheirTurn) {
   const auto sink = StartManualSink({.max_in_flight = 1});
   for (const char* name : {"a", "b", "c"}) recorder_.Event(Pod(name), kNormal, "R", "m");
