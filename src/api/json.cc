@@ -558,6 +558,21 @@ void AppendGoText(const Json& json, char verb, std::string* out) {
   Walk(json, GoTextWriter{*out, verb == 's'});
 }
 
+void DiscardNulls(Json* json) {
+  std::vector<Json*> pending = {json};
+  while (!pending.empty()) {
+    Json* const next = pending.back();
+    pending.pop_back();
+    if (next->is_object()) {
+      Json::Object& members = next->mutable_object();
+      std::erase_if(members, [](const auto& member) { return member.second.is_null(); });
+      for (auto& [key, value] : members) pending.push_back(&value);
+    } else if (next->is_array()) {
+      for (Json& element : next->mutable_array()) pending.push_back(&element);
+    }
+  }
+}
+
 std::size_t Depth(const Json& json) {
   std::size_t deepest = 0;
   Walk(json, DepthMeter{deepest});

@@ -123,6 +123,9 @@ void AppendAsWritten(const Json& json, std::string* out);
 // 'v', or 's', which marks everything that is no string: %!s(int64=1).
 void AppendGoText(const Json& json, char verb, std::string* out);
 
+// Removes members that are null, at every level.
+void DiscardNulls(Json* json);
+
 // How deeply containers nest in it; 0 for a scalar.
 std::size_t Depth(const Json& json);
 

@@ -1,32 +1,11 @@
 #include "api/merge_patch.h"
 
 #include <utility>
-#include <vector>
 
 namespace herald {
-namespace {
-
-// Removes members that are null, at every level.
-void PruneNulls(Json* json) {
-  std::vector<Json*> pending = {json};
-  while (!pending.empty()) {
-    Json* const next = pending.back();
-    pending.pop_back();
-    if (next->is_object()) {
-      Json::Object& members = next->mutable_object();
-      std::erase_if(members, [](const auto& member) { return member.second.is_null(); });
-      for (auto& [key, value] : members) pending.push_back(&value);
-    } else if (next->is_array()) {
-      for (Json& element : next->mutable_array()) pending.push_back(&element);
-    }
-  }
-}
-
-}  // namespace
-
 Status ApplyMergePatch(Json patch, Json* document) {
   if (patch.is_array()) {
-    PruneNulls(&patch);
+    DiscardNulls(&patch);
     *document = std::move(patch);
     return Status();
   }
@@ -48,7 +27,7 @@ Status ApplyMergePatch(Json patch, Json* document) {
         continue;
       }
       // What takes an object's place keeps its nulls: an oddity of Kubernetes.
-      if (!member.is_object()) PruneNulls(&value);
+      if (!member.is_object()) DiscardNulls(&value);
       member = std::move(value);
     }
   }

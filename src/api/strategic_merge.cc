@@ -224,22 +224,6 @@ Status FindList(const MergeType& type, std::string_view name, ListStrategy* stra
   return Status();
 }
 
-// Removes members that are null, at every level.
-void DiscardNulls(Json* json) {
-  std::vector<Json*> pending = {json};
-  while (!pending.empty()) {
-    Json* const next = pending.back();
-    pending.pop_back();
-    if (next->is_object()) {
-      Json::Object& members = next->mutable_object();
-      std::erase_if(members, [](const auto& member) { return member.second.is_null(); });
-      for (auto& [key, value] : members) pending.push_back(&value);
-    } else if (next->is_array()) {
-      for (Json& element : next->mutable_array()) pending.push_back(&element);
-    }
-  }
-}
-
 // Removes objects that are directives, at every level below `json`, which is none.
 void RemoveDirectives(Json* json) {
   const auto is_directive = [](const Json& value) { return value.Find(kDirective) != nullptr; };

@@ -414,7 +414,7 @@ void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why)
   if (attempt->patch) {
     SinkRequest& request = attempt->correlation.request;
     request.verb = SinkRequest::Verb::kPatch;
-    request.patch = *std::exchange(attempt->patch, std::nullopt);
+    request.patch = std::exchange(attempt->patch, std::nullopt).value_or("");
   }
   // Its object stays busy, but its turn goes to another one.
   --under_way_;
@@ -481,7 +481,9 @@ void Delivery::ReportLosses() {
   }
   if (lost == 0) return;
   const SteadyTime now = clock_.Steady();
-  if (last_report_ && now - *last_report_ < kReportInterval) return ScheduleReport();
+  if (last_report_ && now - *last_report_ < kReportInterval) {
+    return ScheduleReport(*last_report_ + kReportInterval);
+  }
   last_report_ = now;
   for (const Outcome outcome : kLosses) {
     const auto i = static_cast<std::size_t>(outcome);
@@ -508,10 +510,9 @@ void Delivery::ReportLosses() {
   MarkReady(objects_.find(attempt->object));
 }
 
-// REQUIRES: there was a report
-void Delivery::ScheduleReport() {
+void Delivery::ScheduleReport(SteadyTime when) {
   if (std::exchange(report_scheduled_, true)) return;
-  executor_->PostAt(*last_report_ + kReportInterval, [weak = weak_from_this()] {
+  executor_->PostAt(when, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       self->PostAndPump([self] {
         self->report_scheduled_ = false;

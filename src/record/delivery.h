@@ -147,7 +147,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   void Resolve(const Published& published, Outcome outcome, const Status& status);
   void Resolve(const Merged& merged, Outcome outcome, const Status& status);
   void ReportLosses();
-  void ScheduleReport();
+  void ScheduleReport(SteadyTime when);
   void AbandonHere();
   void UpdateIdle();
 
