@@ -185,7 +185,8 @@ class JsonCodecImpl final : public Codec {
 }  // namespace
 
 const Codec& JsonCodec() {
-  static const JsonCodecImpl codec;
+  // Never destroyed, so it is safe in static destruction.
+  static const Codec& codec = *new JsonCodecImpl();
   return codec;
 }
 

@@ -520,7 +520,8 @@ class ProtobufCodecImpl final : public Codec {
 }  // namespace
 
 const Codec& ProtobufCodec() {
-  static const ProtobufCodecImpl codec;
+  // Never destroyed, so it is safe in static destruction.
+  static const Codec& codec = *new ProtobufCodecImpl();
   return codec;
 }
 
