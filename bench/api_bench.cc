@@ -70,11 +70,12 @@ BENCHMARK(BM_ProtobufDecode)->MeasureProcessCPUTime();
 // From the stored text to the patched text.
 void BM_StrategicMergePatch(benchmark::State& state) {
   for (auto _ : state) {
-    Result<Event> event = JsonCodec().DecodeEvent(kEventJson, EventApi::kCoreV1);
-    event = ApplyPatch(*event, EventApi::kCoreV1, PatchType::kStrategicMerge, kPatch);
-    if (!event) state.SkipWithError(event.error().message().c_str());
+    const Result<Event> event = JsonCodec().DecodeEvent(kEventJson, EventApi::kCoreV1);
+    const Result<Event> patched =
+        ApplyPatch(*event, EventApi::kCoreV1, PatchType::kStrategicMerge, kPatch);
+    if (!patched) state.SkipWithError(patched.error().message().c_str());
     std::string out;
-    JsonCodec().AppendEvent(*event, EventApi::kCoreV1, &out);
+    JsonCodec().AppendEvent(*patched, EventApi::kCoreV1, &out);
     benchmark::DoNotOptimize(out);
   }
 }
