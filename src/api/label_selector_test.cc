@@ -177,6 +177,15 @@ TEST(LabelSelectorTest, SurvivesALongListOfTheSame) {
   EXPECT_EQ(Parsed(text).ToString(), "k in (,a)");
 }
 
+// Go's sort does not keep the order of equals when there are more than twelve.
+TEST(LabelSelectorTest, KeepsManyRequirementsOfOneKeyInTheirOrder) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += (i == 0 ? "a!=" : ",a!=") + std::to_string(40 - i);
+  const auto selector = LabelSelector::Parse(text);
+  ASSERT_TRUE(selector);
+  EXPECT_EQ(selector->ToString(), text);
+}
+
 TEST(LabelSelectorTest, DoesNotComplainWithoutEnd) {
   std::string text = "k in (";
   for (int i = 0; i < 100'000; ++i) text += "@" + std::to_string(i) + ",";

@@ -74,6 +74,19 @@ TEST(ValidateEventCreate, LooksAtMetadataOnlyWhenTheEventItselfIsGood) {
             "may not contain '/'");
 }
 
+// Go walks through its maps in random order.
+TEST(ValidateEventCreate, ComplainsOfLabelsByKey) {
+  Event event;
+  event.metadata.name = "a";
+  event.metadata.namespace_ = event.involved_object.namespace_ = "ns";
+  event.metadata.labels = {{"c", "!"}, {"a", "!!"}, {"b", "!!!"}};
+  const auto causes = ValidateEventCreate(event, EventApi::kCoreV1).details().causes;
+  ASSERT_EQ(causes.size(), 3U);
+  EXPECT_NE(causes[0].message.find("\"!!\""), std::string::npos);
+  EXPECT_NE(causes[1].message.find("\"!!!\""), std::string::npos);
+  EXPECT_NE(causes[2].message.find("\"!\""), std::string::npos);
+}
+
 TEST(ValidateEventCreate, TakesAnnotationKeysInAnyLetters) {
   Event event = GoodEvent();
   event.metadata.annotations["Example.COM/Key"] = "v";

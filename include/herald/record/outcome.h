@@ -32,7 +32,8 @@ inline constexpr std::size_t kOutcomes = 9;
 // "written", "merged", ...
 HERALD_EXPORT std::string_view OutcomeName(Outcome outcome);
 
-// Told once about an event, per sink, from any thread and without locks held. Must
+// Told about an event once per sink that took it in, or once if none did (a full or
+// stopped broadcaster, an invalid event), from any thread and without locks held. Must
 // not block. The status says why where the outcome is not a good one.
 using OutcomeFunction = std::function<void(Outcome, const Status&)>;
 
