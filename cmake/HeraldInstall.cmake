@@ -7,6 +7,18 @@ set(herald_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 string(REGEX REPLACE "[^/]+" ".." herald_pc_prefix ${herald_pc_dir})
 
 get_property(components GLOBAL PROPERTY herald_components)
+if(NOT BUILD_SHARED_LIBS)
+  # Static libraries need the internal modules that they were built on.
+  get_property(internal GLOBAL PROPERTY herald_internal_components)
+  foreach(component IN LISTS components)
+    get_property(deps GLOBAL PROPERTY herald_${component}_private_deps)
+    foreach(dep IN LISTS deps)
+      if(dep IN_LIST internal AND NOT dep IN_LIST components)
+        list(APPEND components ${dep})
+      endif()
+    endforeach()
+  endforeach()
+endif()
 foreach(component IN LISTS components)
   install(TARGETS herald-${component} EXPORT herald-${component}
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -16,7 +28,7 @@ foreach(component IN LISTS components)
   get_property(headers GLOBAL PROPERTY herald_${component}_headers)
   if(headers)
     install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/herald)
-  else()
+  elseif(EXISTS ${PROJECT_SOURCE_DIR}/include/herald/${component})
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/herald/${component}
       DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/herald FILES_MATCHING PATTERN "*.h")
   endif()

@@ -50,16 +50,22 @@ function(herald_internal_targets out)
 endfunction()
 
 # herald_library(<name> SOURCES <file>... [PUBLIC_DEPS <short name>...]
-#                [PRIVATE_DEPS <short name>...])
+#                [PRIVATE_DEPS <short name>...] [INTERNAL])
 #
 # The module src/<name>: target herald-<name>, alias herald::<name>. Its
-# installed headers are include/herald/<name>/.
+# installed headers are include/herald/<name>/. An INTERNAL module has none: it is
+# always static, goes into whatever links it, and is installed only where a static
+# library that is installed needs it.
 function(herald_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC_DEPS;PRIVATE_DEPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "" "SOURCES;PUBLIC_DEPS;PRIVATE_DEPS")
   herald_targets(public ${arg_PUBLIC_DEPS})
   herald_targets(private ${arg_PRIVATE_DEPS})
 
-  add_library(herald-${name} ${arg_SOURCES})
+  set(kind "")
+  if(arg_INTERNAL)
+    set(kind STATIC)
+  endif()
+  add_library(herald-${name} ${kind} ${arg_SOURCES})
   add_library(herald::${name} ALIAS herald-${name})
   herald_compile(herald-${name})
   target_include_directories(herald-${name}
@@ -79,11 +85,15 @@ function(herald_library name)
     target_compile_definitions(herald-${name} PRIVATE HERALD_STATIC)
   endif()
 
-  set_property(GLOBAL APPEND PROPERTY herald_components ${name})
+  if(arg_INTERNAL)
+    set_property(GLOBAL APPEND PROPERTY herald_internal_components ${name})
+  else()
+    set_property(GLOBAL APPEND PROPERTY herald_components ${name})
+  endif()
   set_property(GLOBAL PROPERTY herald_${name}_public_deps ${arg_PUBLIC_DEPS})
   set_property(GLOBAL PROPERTY herald_${name}_private_deps ${arg_PRIVATE_DEPS})
 
-  if(BUILD_SHARED_LIBS)
+  if(BUILD_SHARED_LIBS AND NOT arg_INTERNAL)
     herald_internal_targets(internal ${arg_PUBLIC_DEPS} ${arg_PRIVATE_DEPS})
     add_library(herald-${name}-internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:herald-${name}>)
     target_include_directories(herald-${name}-internal INTERFACE ${PROJECT_SOURCE_DIR}/include)

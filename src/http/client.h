@@ -1,0 +1,124 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "herald/base/log.h"
+#include "herald/base/status.h"
+#include "http/message.h"
+
+namespace herald::http {
+
+// PEM texts. Read each time a connection is made, so that they rotate without a
+// restart: see ClientOptions::tls.
+struct ClientTls {
+  std::string ca{};           // empty: the system's
+  std::string certificate{};  // with key: shown to servers that ask
+  std::string key{};
+  std::string server_name{};  // SNI and the name that is verified; empty: the URL's host
+  bool insecure_skip_verify = false;
+
+  bool operator==(const ClientTls&) const = default;
+};
+
+struct ClientOptions {
+  // "https://10.0.0.1:6443", with or without a path, which is put before every target.
+  std::string url{};
+  // Asked on the client's thread when a connection is made; null: defaults. When what it
+  // returns has changed, connections made with the old answer are used no more. It must
+  // not block for long.
+  std::function<Result<ClientTls>()> tls{};
+  std::string proxy_url{};  // "http://[user:password@]host:port": CONNECT; empty: none
+  bool allow_http2 = true;  // false: HTTP/1.1 only
+  // A plain connection on which the server is known to speak HTTP/2 (tests).
+  bool plain_http2 = false;
+
+  std::size_t max_http1_connections = 32;             // at once; HTTP/2 uses one
+  std::size_t max_header_bytes = 256 * 1024;          // of one answer
+  std::chrono::milliseconds connect_timeout{10'000};  // TCP, proxy and TLS together
+  std::chrono::milliseconds idle_timeout{90'000};     // an unused connection is closed
+  std::chrono::milliseconds ping_interval{30'000};    // HTTP/2: quiet for so long, then ping
+  std::chrono::milliseconds ping_timeout{15'000};     // no pong for so long: connection is dead
+  LogFunction log{};
+};
+
+struct CallOptions {
+  // From the start of the call to its end; 0: none (watches).
+  std::chrono::milliseconds timeout{0};
+  // A body over this is an error; only for Fetch().
+  std::size_t max_body_bytes = 512 * 1024 * 1024;
+  // The request may be sent again on another connection when the one it went out on
+  // broke, or was closed by GOAWAY, before any byte of an answer. Requests that are known not to
+  // have been processed are repeated in any case, once.
+  bool repeatable = false;
+};
+
+struct ClientStats {
+  std::uint64_t connections_opened = 0;
+  std::uint64_t connections_failed = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t repeated = 0;
+  std::size_t connections = 0;  // gauge
+  std::size_t calls = 0;        // gauge
+};
+
+// An HTTP client for one server: HTTP/2 by ALPN with all calls on one connection,
+// HTTP/1.1 with a pool otherwise. Bodies are decoded from gzip, for which it asks
+// unless the request has an accept-encoding of its own. Redirects are not followed.
+//
+// One thread of its own does all the work and runs all callbacks, which must not block.
+// Errors before an answer are kUnreachable (with a message that names the server and the cause:
+// refused, no such host, certificate expired, ...), kTimeout or kCancelled, origin local. An
+// answer with whatever status is a success here: judging it is the caller's business.
+//
+// Thread-safe.
+class Client {
+ public:
+  // Names a call, for Cancel(). Never used twice.
+  using CallId = std::uint64_t;
+
+  // Each is called on the client's thread. `head` once, `data` any number of times,
+  // `done` once and last, whatever happened. While `data` has not returned the peer is
+  // not read from further than the window, so a slow reader slows down its peer.
+  struct Callbacks {
+    std::function<void(const ResponseHead&)> head{};
+    std::function<void(std::string_view)> data{};
+    std::function<void(const Status&)> done{};
+  };
+
+  // An error where the URL or the proxy's makes no sense. Connects only when needed.
+  static Result<std::unique_ptr<Client>> Open(ClientOptions options);
+
+  // Cancels all calls, waits for their callbacks, closes. Not from a callback.
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  CallId Start(Request request, CallOptions options, Callbacks callbacks);
+  // `done` comes with kCancelled, unless it is on its way already. Unknown ids are ignored.
+  void Cancel(CallId call);
+
+  // The whole answer, by callback or by waiting for it (not from a callback).
+  CallId Fetch(Request request, CallOptions options, std::function<void(Result<Response>)> done);
+  Result<Response> Fetch(Request request, CallOptions options = {}, std::stop_token stop = {});
+
+  // Runs the task on the client's thread, at once or later.
+  void Post(std::function<void()> task);
+  void PostAfter(std::chrono::nanoseconds delay, std::function<void()> task);
+
+  ClientStats Stats() const;
+
+ private:
+  class Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace herald::http

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "herald/base/log.h"
+#include "herald/base/status.h"
+#include "http/message.h"
+
+namespace herald::http {
+
+// Who is at the other end of a connection. Immutable once the handshake is done.
+struct Peer {
+  // The names in a client certificate that was verified against ServerTls::client_ca.
+  struct Certificate {
+    std::string common_name{};
+    std::vector<std::string> organizations{};
+    std::string subject{};  // RFC 2253, for logs
+  };
+
+  std::string address{};         // "127.0.0.1:43210"
+  std::uint64_t connection = 0;  // counts up from 1, for logs and limits
+  bool tls = false;
+  int http_version = 1;  // 1 or 2
+  std::optional<Certificate> certificate{};
+};
+
+// The answer to one request: either Send(), or Start(), any number of Write() and
+// End(). Implemented by the HTTP/1.1 and the HTTP/2 connection, and by tests.
+//
+// Destroying it before the answer is complete cuts the answer off: a stream ends with
+// an error, and an answer that was never begun becomes a plain 500.
+//
+// Thread-safe: answers come from store threads as well as from the connection's own.
+class Responder {
+ public:
+  virtual ~Responder() = default;
+
+  // The whole answer.
+  virtual void Send(Response response) = 0;
+
+  // The head of an answer whose body comes in pieces. It is flushed at once: a client
+  // that watches waits for it before it waits for events.
+  virtual void Start(ResponseHead head) = 0;
+  // Queues a piece and returns how many bytes are now queued and not yet on their way.
+  // The writer stops at a bound of its own choice and goes on when told below; what is
+  // written after End() or after the peer has gone is dropped.
+  virtual std::size_t Write(Chunk chunk) = 0;
+  virtual void End() = 0;
+  // Ends the stream in a way that the client notices as an error.
+  virtual void Abort() = 0;
+
+  // Bytes queued and not yet on their way.
+  virtual std::size_t queued() const = 0;
+
+  // `drained` is called on the connection's thread each time the queue has become
+  // empty, `closed` once when the peer has gone away or the server stops, before
+  // End() only. Either may be empty. REQUIRES: called at most once, by the handler
+  // or soon after; if the peer has gone by then, `closed` is called at once.
+  virtual void Observe(std::function<void()> drained, std::function<void()> closed) = 0;
+};
+
+// Called on the connection's thread with each request, body included. It must not
+// block; the answer may be given later and from any thread. It must not throw; if it
+// does, the answer is a plain 500.
+using Handler =
+    std::function<void(Request request, const Peer& peer, std::shared_ptr<Responder> responder)>;
+
+// PEM texts. No client_ca: certificates of clients are not asked for.
+struct ServerTls {
+  std::string certificate{};  // chain, leaf first
+  std::string key{};
+  std::string client_ca{};
+};
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;  // 0: any free one
+  int threads = 1;         // each with its own event loop; a connection stays on one
+  std::optional<ServerTls> tls{};
+
+  // Bounds, so that no client can cost the others more than this. What is over one is
+  // answered with 4xx where HTTP allows it, and cut off otherwise.
+  std::size_t max_connections = 12'000;                 // over it new ones are closed at once
+  std::size_t max_header_bytes = 64 * 1024;             // of one request, all fields together
+  std::size_t max_header_fields = 200;                  // of one request
+  std::size_t max_body_bytes = 3 * 1024 * 1024 + 1024;  // above Kubernetes' own 3 MiB, so that the
+                                                        // handler can refuse in its words
+  std::size_t max_queued_bytes = 4 * 1024 * 1024;       // unread answers of one connection
+  std::uint32_t max_streams = 1000;                     // HTTP/2: at once on one connection
+  std::chrono::milliseconds header_timeout{10'000};     // from first byte (or accept) to whole head
+  std::chrono::milliseconds body_timeout{30'000};       // for a whole body
+  std::chrono::milliseconds idle_timeout{120'000};      // connection without any request
+  std::chrono::milliseconds write_timeout{30'000};  // a peer that reads nothing for so long is cut
+  std::chrono::milliseconds handshake_timeout{10'000};
+  LogFunction log{};  // connections that break, at debug; what an operator must know, at warn
+};
+
+// What a server counts; monotonic but for the gauges.
+struct ServerStats {
+  std::uint64_t connections_accepted = 0;
+  std::uint64_t connections_refused = 0;  // over max_connections
+  std::uint64_t connections_cut = 0;      // for breaking a bound or a rule of the protocol
+  std::uint64_t requests = 0;
+  std::size_t connections = 0;  // gauge
+  std::size_t streams = 0;      // gauge: requests being answered
+};
+
+// An HTTP server: HTTP/1.1 with keep-alive, HTTP/2 by ALPN over TLS or with prior
+// knowledge on a plain connection. Requests are handed over whole, answers are whole
+// or streamed.
+//
+// Thread-safe.
+class Server {
+ public:
+  // Listens when it returns. A busy port, a bad certificate or a key that does not fit
+  // is a Status that says so.
+  static Result<std::unique_ptr<Server>> Start(ServerOptions options, Handler handler);
+
+  // Stops.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  std::uint16_t port() const;
+
+  // For connections from now on. On an error the old certificate stays.
+  Status SetTls(ServerTls tls);
+
+  // No more connections and no more requests: HTTP/2 peers get GOAWAY, HTTP/1.1 ones
+  // "connection: close"; streams are told `closed`. Returns when all is quiet or the
+  // time is over. Stop() then cuts off what is left. Both idempotent.
+  void Drain(std::chrono::milliseconds timeout);
+  void Stop();
+
+  ServerStats Stats() const;
+
+ private:
+  class Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace herald::http
