@@ -222,18 +222,11 @@ std::vector<ConfigNode> ConfigNode::Children(std::string_view member) {
   return out;
 }
 
-std::vector<std::pair<std::string, std::string>> ConfigNode::Scalars() {
-  std::vector<std::pair<std::string, std::string>> out;
+std::vector<std::string> ConfigNode::Members() const {
+  std::vector<std::string> out;
   if (!part_->node.IsDefined()) return out;
-  for (const auto& member : part_->node) {
-    const std::string name = member.first.IsScalar() ? member.first.Scalar() : "?";
-    part_->known.insert(name);
-    if (member.second.IsScalar()) {
-      out.emplace_back(name, member.second.Scalar());
-    } else {
-      part_->Refuse(name, member.second, "must be a single value");
-    }
-  }
+  for (const auto& member : part_->node)
+    out.push_back(member.first.IsScalar() ? member.first.Scalar() : "?");
   return out;
 }
 
@@ -242,13 +235,8 @@ void ConfigNode::Refuse(std::string_view member, std::string_view why) {
 }
 
 Status ConfigNode::Finish() {
-  if (part_->node.IsDefined()) {
-    for (const auto& member : part_->node) {
-      const std::string name = member.first.IsScalar() ? member.first.Scalar() : "?";
-      if (!part_->known.contains(name))
-        part_->Refuse(name, member.first, "there is no such setting");
-    }
-  }
+  for (const std::string& name : Members())
+    if (!part_->known.contains(name)) Refuse(name, "there is no such setting");
   return part_->document->error;
 }
 

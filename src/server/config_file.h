@@ -47,8 +47,8 @@ class ConfigNode {
   // A mapping below this one; an empty one where it is missing.
   ConfigNode Child(std::string_view member);
   std::vector<ConfigNode> Children(std::string_view member);
-  // All members with scalar values, as texts.
-  std::vector<std::pair<std::string, std::string>> Scalars();
+  // The names of all members, in the order of the text; they do not count as known yet.
+  std::vector<std::string> Members() const;
 
   // Remembers an error of the caller's about a member.
   void Refuse(std::string_view member, std::string_view why);
