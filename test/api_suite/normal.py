@@ -24,7 +24,7 @@ _UUID = re.compile(r'[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _TIME = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z')
 _AGE = re.compile(r'(\d+[ydhms])+')
 # Where an error message quotes a resource version that the server chose.
-_QUOTED_VERSION = re.compile(r'(current: |object meta: |in precondition: )(\d+)\b')
+_QUOTED_VERSION = re.compile(r'(current: |object meta: |in precondition: |in record \()(\d+)\b')
 
 
 class Number(str):
@@ -105,18 +105,19 @@ class Normaliser:
                     result['protobuf'] = self._value(name, protobuf.decode_envelope(body), ())
                 return result
             text = body.decode('utf-8')
-            if content_type == 'application/json':
+            # The root of OpenAPI v3 is JSON that says it is text.
+            if content_type == 'application/json' or content_type == 'text/plain' and text.startswith('{'):
                 if end is not None:
                     result['frames'] = [self._frame(name, line) for line in text.splitlines(keepends=True)]
                 else:
                     value = parse_json(text)
                     result['form'] = self._form(value, text)
-                    result['body'] = self._select(select, self._value(name, value, ()))
+                    result['body'] = self._value(name, self._select(select, status, value), ())
                 return result
         except (ValueError, KeyError, IndexError) as problem:
             result['unreadable'] = f'{content_type}: {problem}: {body[:200]!r}'
             return result
-        result['text'] = self._select(select, self._text(name, text))
+        result['text'] = self._text(name, self._select(select, status, text))
         return result
 
     def _headers(self, name, headers, audit_id):
@@ -159,6 +160,8 @@ class Normaliser:
             if set(value) == {'seconds', 'nanos'}:
                 near = abs(value['seconds'] - datetime.datetime.now().timestamp()) < NOW_SECONDS
                 return '<now>' if near else value
+            if 'retryAfterSeconds' in value and value.get('causes', [{}])[0].get('reason') == 'ResourceVersionTooLarge':
+                value = {**value, 'retryAfterSeconds': '<seconds>'}  # Drawn at random.
             return {key: self._value(name, member, (*path, key)) for key, member in value.items()
                     if key != 'managedFields'}
         if isinstance(value, list):
@@ -180,11 +183,30 @@ class Normaliser:
         text = _TIME.sub(self._time, text)
         text = _QUOTED_VERSION.sub(
             lambda match: match[1] + self.labels.label('rv', match[2], name), text)
+        text = self._quoted_object(text)
         for pattern in self.generated:
             text = pattern.sub(lambda match: self.labels.label('generated', match[0], name), text)
         if '\n' in text:
             text = self._yaml(name, text)
         return text
+
+    def _quoted_object(self, text):
+        """A patch that is refused is answered with the whole object, quoted."""
+        start = text.find('\\"managedFields\\":[')
+        if start >= 0:
+            depth, end = 0, text.index('[', start)
+            while True:
+                depth += {'[': 1, ']': -1}.get(text[end], 0)
+                end += 1
+                if depth == 0:
+                    break
+            if text[start - 1] == ',':
+                start -= 1
+            else:
+                end += text[end] == ','
+            text = text[:start] + text[end:]
+        return re.sub(r'(\\"resourceVersion\\":\\")(\d+)',
+                      lambda match: match[1] + self.labels.known.get(('rv', match[2]), match[2]), text)
 
     @staticmethod
     def _time(match):
@@ -208,6 +230,7 @@ class Normaliser:
                 continue
             line = re.sub(r'^(\s+resourceVersion: ")(\d+)(")$',
                           lambda match: match[1] + self.labels.label('rv', match[2], name) + match[3], line)
+            line = re.sub(r'^(\s+serverAddress: )\S+$', r'\1<address>', line)
             line = re.sub(r'^(\s+continue: )\S+$', r'\1<continue>', line)
             if text.startswith('apiVersion: meta.k8s.io/v1') and '\nkind: Table\n' in text:
                 line = re.sub(r'^(\s*-( -)? )' + _AGE.pattern + '$', r'\1<age>', line)
@@ -226,8 +249,14 @@ class Normaliser:
             rows.append({**row, 'cells': cells})
         return {**table, 'rows': rows} if table.get('rows') else table
 
-    def _select(self, select, value):
-        return value if select is None else SELECTIONS[select](value)
+    @staticmethod
+    def _select(select, status, value):
+        if select is None or status != 200:
+            return value
+        try:
+            return SELECTIONS[select](value)
+        except (KeyError, TypeError, AttributeError):
+            return value  # Another document than the one that is expected.
 
 
 def _events_of_discovery(value):
