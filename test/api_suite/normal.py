@@ -23,6 +23,8 @@ NOW_SECONDS = 900
 _UUID = re.compile(r'[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
 _TIME = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z')
 _AGE = re.compile(r'(\d+[ydhms])+')
+# What scenarios send to be large need not be recorded in full.
+_RUN = re.compile(r'(.)\1{199,}')
 # Where an error message quotes a resource version that the server chose.
 _QUOTED_VERSION = re.compile(r'(current: |object meta: |in precondition: |in record \()(\d+)\b')
 
@@ -184,6 +186,7 @@ class Normaliser:
         text = _QUOTED_VERSION.sub(
             lambda match: match[1] + self.labels.label('rv', match[2], name), text)
         text = self._quoted_object(text)
+        text = _RUN.sub(lambda match: f'<{len(match[0])} times {match[1]}>', text)
         for pattern in self.generated:
             text = pattern.sub(lambda match: self.labels.label('generated', match[0], name), text)
         if '\n' in text:
