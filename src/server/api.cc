@@ -346,6 +346,22 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
                  {.max_watches = options_.max_watches,
                   .max_watches_per_user = options_.max_watches_per_user}) {}
 
+  // Version 0 means "any" to clients, so a list of an empty store must not be told at 0. A write
+  // that is taken back leaves nothing but the revision.
+  void LeaveZero() {
+    store_->CurrentRevision([self = shared_from_this()](Result<store::Revision> revision) {
+      if (!revision || *revision > 0) return;
+      const std::string key = "/registry/herald/first";
+      self->store_->Commit(
+          {.key = key, .value = std::make_shared<const std::string>(), .expected = 0},
+          [self, key](Result<store::Written> written) {
+            if (!written) return;
+            self->store_->Commit({.key = key, .value = nullptr},
+                                 [](const Result<store::Written>&) {});
+          });
+    });
+  }
+
   void Handle(Call call, std::shared_ptr<http::Responder> responder) {
     auto exchange = std::make_shared<Exchange>(std::move(call), std::move(responder));
     const Route route = FindRoute(exchange->call().info.path);
@@ -807,7 +823,9 @@ store::Schema Api::MakeSchema(std::function<std::chrono::seconds(const Event&)> 
 }
 
 Api::Api(store::Store* store, ApiOptions options)
-    : impl_(std::make_shared<Impl>(store, std::move(options))) {}
+    : impl_(std::make_shared<Impl>(store, std::move(options))) {
+  impl_->LeaveZero();
+}
 
 Api::~Api() {
   Stop();
