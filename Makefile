@@ -48,11 +48,12 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60)
 	@tools/build fuzz
 	@tools/fuzz $(FUZZ_SECONDS)
 
-interop: ## compare with the real Kubernetes libraries; needs Go
+interop: ## compare with the real Kubernetes libraries and a real kube-apiserver; needs Go
 	@test/interop/run check
 
-goldens: ## write the golden vectors anew from the real Kubernetes libraries; needs Go
+goldens: ## write the golden vectors and kube-apiserver's answers anew; needs Go
 	@test/interop/run goldens
+	@test/interop/run api record
 
 install: ## install the release below PREFIX (/usr/local); honours DESTDIR
 	@tools/install-deps build

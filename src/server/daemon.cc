@@ -142,7 +142,10 @@ class Daemon::Impl {
       store_ = std::make_unique<store::MemoryStore>(std::move(options));
       return {};
     }
-    auto opened = store::RocksStore::Open(options_.data_dir, std::move(options));
+    store::RocksStoreOptions rocks;
+    rocks.db.directory = options_.data_dir;
+    rocks.log = options_.log;
+    auto opened = store::RocksStore::Open(std::move(options), std::move(rocks));
     if (!opened) return opened.error();
     store_ = *std::move(opened);
     return {};
