@@ -12,12 +12,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "exe/dev.h"
 #include "exe/log.h"
 #include "server/config_file.h"
 #include "server/daemon.h"
+#include "server/duration.h"
 
 namespace herald {
 namespace {
@@ -157,8 +159,12 @@ int Fail(const Status& status) {
 int Serve(CLI::App& app, Flags& flags, bool dev) {
   if (!flags.config.empty())
     if (Status status = ApplyConfigFile(flags.config, app); !status.ok()) return Fail(status);
-  const Result<std::chrono::nanoseconds> ttl = server::ParseDuration(flags.event_ttl);
-  if (!ttl) return Fail(Status(StatusReason::kBadRequest, "--event-ttl: " + ttl.error().message()));
+  const std::optional<std::chrono::nanoseconds> ttl = server::ParseDuration(flags.event_ttl);
+  if (!ttl) {
+    return Fail(Status(StatusReason::kBadRequest,
+                       fmt::format("--event-ttl: \"{}\" is no duration, such as 90s, 1h30m or 7d",
+                                   flags.event_ttl)));
+  }
   flags.daemon.event_ttl = std::chrono::duration_cast<std::chrono::seconds>(*ttl);
   Result<LogFunction> log = MakeLog(flags.log_format, flags.log_level);
   if (!log) return Fail(log.error());

@@ -4,61 +4,17 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cerrno>
-#include <charconv>
-#include <cmath>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <set>
 #include <sstream>
 #include <utility>
 
+#include "server/duration.h"
+
 namespace herald::server {
-namespace {
 
 using std::chrono::nanoseconds;
-
-struct Unit {
-  std::string_view name;
-  double nanoseconds;
-};
-// Longer names first where one is the beginning of another ("m" and "ms").
-constexpr Unit kUnits[] = {{"ns", 1},  {"us", 1e3}, {"µs", 1e3},   {"ms", 1e6},
-                           {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}};
-
-}  // namespace
-
-Result<nanoseconds> ParseDuration(std::string_view text) {
-  const Status bad(StatusReason::kBadRequest,
-                   fmt::format("\"{}\" is no duration, such as 90s, 1h30m or 7d", text));
-  std::string_view rest = text;
-  const bool negative = rest.starts_with('-');
-  if (negative || rest.starts_with('+')) rest.remove_prefix(1);
-  if (rest == "0") return nanoseconds(0);
-  if (rest.empty()) return bad;
-  double total = 0;
-  while (!rest.empty()) {
-    // Go takes digits and a point here, and neither signs nor exponents.
-    const std::size_t digits = std::min(rest.find_first_not_of("0123456789."), rest.size());
-    double number = 0;
-    const auto [end, error] =
-        std::from_chars(rest.data(), rest.data() + digits, number, std::chars_format::fixed);
-    if (digits == 0 || error != std::errc() || end != rest.data() + digits) return bad;
-    rest.remove_prefix(digits);
-    const Unit* unit = nullptr;
-    for (const Unit& candidate : kUnits)
-      if (rest.starts_with(candidate.name) &&
-          (unit == nullptr || candidate.name.size() > unit->name.size()))
-        unit = &candidate;
-    if (unit == nullptr) return bad;
-    rest.remove_prefix(unit->name.size());
-    total += number * unit->nanoseconds;
-  }
-  // 292 years and more do not fit.
-  if (total >= static_cast<double>(std::numeric_limits<std::int64_t>::max())) return bad;
-  const nanoseconds duration(static_cast<std::int64_t>(total));
-  return negative ? -duration : duration;
-}
 
 struct ConfigNode::Document {
   std::string file;
@@ -158,9 +114,9 @@ nanoseconds ConfigNode::Duration(std::string_view member, nanoseconds otherwise)
   const YAML::Node value = part_->Take(member);
   if (!value.IsDefined()) return otherwise;
   const std::string text = value.IsScalar() ? value.Scalar() : "";
-  const Result<nanoseconds> duration = ParseDuration(text);
-  if (duration) return *duration;
-  part_->Refuse(member, value, duration.error().message());
+  if (const auto duration = ParseDuration(text)) return *duration;
+  part_->Refuse(member, value,
+                fmt::format("\"{}\" is no duration, such as 90s, 1h30m or 7d", text));
   return otherwise;
 }
 

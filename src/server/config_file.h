@@ -12,10 +12,6 @@
 
 namespace herald::server {
 
-// A duration as Go writes it, "1h30m" or "250ms", and with days: "7d". The refusal is
-// kBadRequest and quotes the text.
-Result<std::chrono::nanoseconds> ParseDuration(std::string_view text);
-
 // One mapping of a YAML file that an operator wrote. Whoever reads it names each member
 // that it knows; Finish() then tells whether the file held anything wrong: a member
 // of the wrong type, or one that nobody asked for, which is mostly a spelling mistake

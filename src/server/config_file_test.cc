@@ -7,25 +7,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(ParseDuration, ReadsGoAndDays) {
-  EXPECT_EQ(*ParseDuration("1h30m"), 90min);
-  EXPECT_EQ(*ParseDuration("250ms"), 250ms);
-  EXPECT_EQ(*ParseDuration("1.5s"), 1500ms);
-  EXPECT_EQ(*ParseDuration("7d"), 7 * 24h);
-  EXPECT_EQ(*ParseDuration("-2m"), -2min);
-  EXPECT_EQ(*ParseDuration("0"), 0s);
-  EXPECT_EQ(*ParseDuration("3us4ns"), 3004ns);
-}
-
-TEST(ParseDuration, RefusesWhatGoRefuses) {
-  for (const char* text :
-       {"", "h", "5", "1x", "1h5", "--1s", "1e3s", "1..5s", ".s", "300000h1d3000000h", " 1s"}) {
-    const auto duration = ParseDuration(text);
-    ASSERT_FALSE(duration.has_value()) << text;
-    EXPECT_NE(duration.error().message().find(text), std::string::npos);
-  }
-}
-
 ConfigNode ParseOne(std::string_view text) {
   auto documents = ConfigNode::Parse(text, "file.yaml");
   EXPECT_TRUE(documents.has_value());

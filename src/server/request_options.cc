@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "api/quote.h"
+#include "server/duration.h"
 
 namespace herald::server {
 namespace {
@@ -315,54 +316,13 @@ Status CheckDeleteOptions(const DeleteOptions& options) {
 
 Status CheckTimeout(const http::Query& query) {
   const std::string* const text = FindParameter(query, "timeout");
-  if (text == nullptr || text->empty() || ParseDuration(*text)) return Status();
+  if (text == nullptr || text->empty() || ParseGoDuration(*text)) return Status();
   return BadRequest(fmt::format(
       "invalid timeout specified in the request URL - time: invalid duration {}", Quoted(*text)));
 }
 
 Result<std::uint64_t> ParseResourceVersion(std::string_view text) {
   return ParseNumber<std::uint64_t>("ParseUint", text);
-}
-
-std::optional<std::chrono::nanoseconds> ParseDuration(std::string_view text) {
-  struct Unit {
-    std::string_view name;
-    double nanos;
-  };
-  // Longest first, so that "ms" is not read as "m".
-  constexpr std::array<Unit, 8> kUnits = {{{"ns", 1},
-                                           {"us", 1e3},
-                                           {"\xc2\xb5s", 1e3},
-                                           {"\xce\xbcs", 1e3},
-                                           {"ms", 1e6},
-                                           {"s", 1e9},
-                                           {"m", 60e9},
-                                           {"h", 3600e9}}};
-  bool negative = false;
-  if (text.starts_with('-') || text.starts_with('+')) {
-    negative = text.front() == '-';
-    text.remove_prefix(1);
-  }
-  if (text == "0") return std::chrono::nanoseconds(0);
-  if (text.empty()) return std::nullopt;
-  double total = 0;
-  while (!text.empty()) {
-    const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-    double number = 0;
-    const auto [stop, error] =
-        std::from_chars(text.data(), text.data() + digits, number, std::chars_format::fixed);
-    if (error != std::errc() || stop != text.data() + digits) return std::nullopt;
-    text.remove_prefix(digits);
-    const auto* const unit = std::ranges::find_if(
-        kUnits, [&](const Unit& candidate) { return text.starts_with(candidate.name); });
-    if (unit == kUnits.end()) return std::nullopt;
-    text.remove_prefix(unit->name.size());
-    total += number * unit->nanos;
-  }
-  // Go's durations end at 292 years.
-  if (!(total < 9.2e18)) return std::nullopt;
-  const auto nanos = static_cast<std::int64_t>(total);
-  return std::chrono::nanoseconds(negative ? -nanos : nanos);
 }
 
 }  // namespace herald::server

@@ -75,7 +75,4 @@ Status CheckTimeout(const http::Query& query);
 // words, for callers to put their own around.
 Result<std::uint64_t> ParseResourceVersion(std::string_view text);
 
-// "1h30m", "90s", "250ms": Go's durations.
-std::optional<std::chrono::nanoseconds> ParseDuration(std::string_view text);
-
 }  // namespace herald::server
