@@ -37,6 +37,7 @@ var subjects = []struct {
 	{"label_selectors", labelSelectorVectors},
 	{"patches", patchVectors},
 	{"two_way", twoWayVectors},
+	{"yaml", yamlVectors},
 	{"correlate", correlateVectors},
 	{"pipeline", pipelineVectors},
 }

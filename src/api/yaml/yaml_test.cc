@@ -1,0 +1,93 @@
+#include "api/yaml/yaml.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "test/golden.h"
+
+namespace herald {
+namespace {
+
+using herald::testing::Bytes;
+using herald::testing::LoadGolden;
+using herald::testing::Vector;
+
+TEST(Yaml, MeansWhatItMeansToKubernetes) {
+  for (const Vector& vector : LoadGolden("yaml.json")) {
+    if (vector.at("direction") != "json") continue;
+    SCOPED_TRACE(vector.dump());
+    const Result<std::string> json = YamlToJson(Bytes(vector, "input"));
+    EXPECT_EQ(json.has_value(), vector.at("ok").get<bool>())
+        << (json ? *json : json.error().ToString());
+    if (!json) {
+      EXPECT_TRUE(json.error().Is(StatusReason::kBadRequest));
+      continue;
+    }
+    if (!vector.at("ok").get<bool>()) continue;
+    EXPECT_EQ(nlohmann::json::parse(*json).dump(),
+              nlohmann::json::parse(Bytes(vector, "json")).dump());
+  }
+}
+
+TEST(Yaml, IsWrittenAsKubernetesWritesIt) {
+  for (const Vector& vector : LoadGolden("yaml.json")) {
+    if (vector.at("direction") != "yaml") continue;
+    SCOPED_TRACE(vector.dump());
+    EXPECT_EQ(JsonToYaml(Bytes(vector, "input")), Bytes(vector, "yaml"));
+  }
+}
+
+TEST(Yaml, KeepsTheOrderOfTheText) {
+  EXPECT_EQ(YamlToJson("z: 1\na: {x: 2, b: 3}\n").value_or(""), R"({"z":1,"a":{"x":2,"b":3}})");
+}
+
+TEST(Yaml, NamesTheLineOfARefusal) {
+  const Result<std::string> json = YamlToJson("a: 1\nb: [1, 2\nc: 3\n");
+  ASSERT_FALSE(json);
+  EXPECT_NE(json.error().message().find("line "), std::string::npos) << json.error().message();
+}
+
+TEST(Yaml, DoesNotFollowAnAliasBomb) {
+  std::string text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
+  for (int i = 1; i < 20; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before;
+    for (int k = 0; k < 9; ++k) text += "," + before;
+    text += "]\n";
+  }
+  const Result<std::string> json = YamlToJson(text);
+  ASSERT_FALSE(json);
+  EXPECT_NE(json.error().message().find("excessive aliasing"), std::string::npos);
+}
+
+TEST(Yaml, DoesNotFollowABombOfMerges) {
+  std::string text = "a0: &a0 {x: 1}\n";
+  for (int i = 1; i < 40; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " {<<: [" + before + "," +
+            before + "]}\n";
+  }
+  EXPECT_FALSE(YamlToJson(text));
+}
+
+TEST(Yaml, RefusesNestingThatWouldNotFitTheStack) {
+  EXPECT_FALSE(YamlToJson(std::string(100'000, '[')));
+  std::string text = "a0: &a0 x\n";
+  for (int i = 1; i < 100; ++i) {
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " " + std::string(400, '[') +
+            "*a" + std::to_string(i - 1) + std::string(400, ']') + "\n";
+  }
+  EXPECT_FALSE(YamlToJson(text));
+}
+
+TEST(Yaml, WritesDeepDocumentsAsJsonFromSomeDepthOn) {
+  const std::string deep = std::string(9'000, '[') + "1" + std::string(9'000, ']');
+  const std::string yaml = JsonToYaml(deep);
+  EXPECT_LT(yaml.size(), 3'000'000U);
+  EXPECT_NE(yaml.find("[[[["), std::string::npos);
+}
+
+}  // namespace
+}  // namespace herald
