@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/mutex.h"
+#include "herald/base/status.h"
+
+namespace herald {
+
+// Makes a blocking call of one with a callback: calls start(done) and waits for done.
+template <typename T, typename Start>
+Result<T> Await(Start&& start) {
+  struct State {
+    Mutex mu;
+    CondVar ready;
+    std::optional<Result<T>> result GUARDED_BY(mu);
+  };
+  // Shared, because the callback may still be on its way out when the caller goes on.
+  const auto state = std::make_shared<State>();
+  std::forward<Start>(start)(std::function<void(Result<T>)>([state](Result<T> result) {
+    const MutexLock lock(state->mu);
+    state->result.emplace(std::move(result));
+    state->ready.NotifyAll();
+  }));
+  MutexLock lock(state->mu);
+  while (!state->result) state->ready.Wait(lock);
+  return std::move(*state->result);
+}
+
+}  // namespace herald

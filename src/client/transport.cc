@@ -1,0 +1,41 @@
+#include "client/transport.h"
+
+#include <utility>
+
+namespace herald {
+namespace {
+
+// Thread-safe, as http::Client is.
+class HttpTransport final : public Transport {
+ public:
+  explicit HttpTransport(std::unique_ptr<http::Client> client) : client_(std::move(client)) {}
+
+  CallId Start(http::Request request, http::CallOptions options,
+               http::Client::Callbacks callbacks) override {
+    return client_->Start(std::move(request), options, std::move(callbacks));
+  }
+  CallId Fetch(http::Request request, http::CallOptions options,
+               std::function<void(Result<http::Response>)> done) override {
+    return client_->Fetch(std::move(request), options, std::move(done));
+  }
+  void Cancel(CallId call) override { client_->Cancel(call); }
+  void Post(std::function<void()> task) override { client_->Post(std::move(task)); }
+  void PostAfter(std::chrono::nanoseconds delay, std::function<void()> task) override {
+    client_->PostAfter(delay, std::move(task));
+  }
+  const Clock& clock() const override { return SystemClock(); }
+  http::ClientStats Stats() const override { return client_->Stats(); }
+
+ private:
+  const std::unique_ptr<http::Client> client_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> OpenHttpTransport(http::ClientOptions options) {
+  Result<std::unique_ptr<http::Client>> client = http::Client::Open(std::move(options));
+  if (!client) return client.error();
+  return std::unique_ptr<Transport>(std::make_unique<HttpTransport>(std::move(*client)));
+}
+
+}  // namespace herald
