@@ -31,21 +31,24 @@ struct ClientTls {
 struct ClientOptions {
   // "https://10.0.0.1:6443", with or without a path, which is put before every target.
   std::string url{};
-  // Asked on the client's thread when a connection is made; null: defaults. When what it
-  // returns has changed, connections made with the old answer are used no more. It must
-  // not block for long.
+  // Asked on the client's thread when a connection is made, and every tls_check_interval
+  // while there are connections; null: defaults. When what it returns has changed,
+  // connections made with the old answer are used no more. It must not block for long.
   std::function<Result<ClientTls>()> tls{};
   std::string proxy_url{};  // "http://[user:password@]host:port": CONNECT; empty: none
   bool allow_http2 = true;  // false: HTTP/1.1 only
   // A plain connection on which the server is known to speak HTTP/2 (tests).
   bool plain_http2 = false;
 
-  std::size_t max_http1_connections = 32;             // at once; HTTP/2 uses one
+  // At once. HTTP/2 uses one, or a few where long calls (watches) take all the streams that
+  // the server allows on it.
+  std::size_t max_http1_connections = 32;
   std::size_t max_header_bytes = 256 * 1024;          // of one answer
   std::chrono::milliseconds connect_timeout{10'000};  // TCP, proxy and TLS together
   std::chrono::milliseconds idle_timeout{90'000};     // an unused connection is closed
   std::chrono::milliseconds ping_interval{30'000};    // HTTP/2: quiet for so long, then ping
   std::chrono::milliseconds ping_timeout{15'000};     // no pong for so long: connection is dead
+  std::chrono::milliseconds tls_check_interval{60'000};
   LogFunction log{};
 };
 
@@ -55,8 +58,9 @@ struct CallOptions {
   // A body over this is an error; only for Fetch().
   std::size_t max_body_bytes = 512 * 1024 * 1024;
   // The request may be sent again on another connection when the one it went out on
-  // broke, or was closed by GOAWAY, before any byte of an answer. Requests that are known not to
-  // have been processed are repeated in any case, once.
+  // broke, or was closed by GOAWAY, before any answer. Requests that are known not to have
+  // been processed (refused streams, those above a GOAWAY's last) are repeated in any case.
+  // Either is done three times at most.
   bool repeatable = false;
 };
 
@@ -74,9 +78,11 @@ struct ClientStats {
 // unless the request has an accept-encoding of its own. Redirects are not followed.
 //
 // One thread of its own does all the work and runs all callbacks, which must not block.
-// Errors before an answer are kUnreachable (with a message that names the server and the cause:
-// refused, no such host, certificate expired, ...), kTimeout or kCancelled, origin local. An
-// answer with whatever status is a success here: judging it is the caller's business.
+// Errors are kUnreachable (no connection, or it broke before the answer was whole, with a
+// message that names the server and the cause: refused, no such host, certificate expired,
+// ...), kTimeout, kCancelled, kRequestEntityTooLarge (of a body over max_body_bytes) or
+// kBadRequest (a request that cannot be put on the wire), origin local. An answer with
+// whatever status is a success here: judging it is the caller's business.
 //
 // Thread-safe.
 class Client {
@@ -96,7 +102,9 @@ class Client {
   // An error where the URL or the proxy's makes no sense. Connects only when needed.
   static Result<std::unique_ptr<Client>> Open(ClientOptions options);
 
-  // Cancels all calls, waits for their callbacks, closes. Not from a callback.
+  // Cancels all calls, runs what was posted and drops what was posted for later, waits for
+  // the callbacks, closes. It may have to wait for a name lookup, which no system can
+  // interrupt. Not from a callback.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace herald::http {
+
+// All that is to happen at some time, so that the event loop arms one timer instead of
+// one per call.
+//
+// Thread-confined.
+class TimerQueue {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // Names a timer. The default names none, and cancelling it is allowed.
+  struct Id {
+    Time when{};
+    std::uint64_t number = 0;
+
+    auto operator<=>(const Id&) const = default;
+  };
+
+  Id Add(Time when, std::function<void()> task) {
+    const Id id{when, ++last_number_};
+    tasks_.emplace(id, std::move(task));
+    return id;
+  }
+  // Ids of timers that have run are ignored.
+  void Cancel(const Id& id) { tasks_.erase(id); }
+  void Clear() { tasks_.clear(); }
+
+  std::optional<Time> next() const {
+    if (tasks_.empty()) return std::nullopt;
+    return tasks_.begin()->first.when;
+  }
+
+  // Runs what is due, in order. What is added meanwhile waits for the next time.
+  void RunDue(Time now) {
+    const std::uint64_t bound = last_number_;
+    while (!tasks_.empty()) {
+      const auto first = tasks_.begin();
+      if (first->first.when > now || first->first.number > bound) return;
+      const std::function<void()> task = std::move(first->second);
+      tasks_.erase(first);
+      task();
+    }
+  }
+
+ private:
+  std::uint64_t last_number_ = 0;
+  std::map<Id, std::function<void()>> tasks_{};
+};
+
+}  // namespace herald::http
