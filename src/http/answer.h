@@ -1,0 +1,173 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/mutex.h"
+#include "http/message.h"
+#include "http/server.h"
+
+namespace herald::http {
+
+class Answer;
+
+// The answers that have something new for their connections, gathered for one event
+// loop. A thousand answers given by a store thread while the loop is busy are a
+// thousand entries here and one wake-up.
+//
+// Thread-safe.
+class ReadyList {
+ public:
+  // `wake` is called each time the list stops being empty, with the lock held, so that
+  // Close() can promise that it is called no more; it must only post.
+  explicit ReadyList(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void Push(std::shared_ptr<Answer> answer);
+  // Swaps what has gathered into `into`, which must be empty.
+  void Take(std::vector<std::shared_ptr<Answer>>& into);
+  // Nothing is accepted, and `wake` is not called, from now on.
+  void Close();
+
+ private:
+  mutable Mutex mu_;
+  std::function<void()> wake_ GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<Answer>> ready_ GUARDED_BY(mu_);
+};
+
+// What a server counts, changed by all its threads.
+struct ServerCounters {
+  std::atomic<std::uint64_t> connections_accepted{0};
+  std::atomic<std::uint64_t> connections_refused{0};
+  std::atomic<std::uint64_t> connections_cut{0};
+  std::atomic<std::uint64_t> requests{0};
+  std::atomic<std::size_t> connections{0};
+  std::atomic<std::size_t> streams{0};
+};
+
+// What all answers of one connection have in common. It outlives the connection when
+// somebody keeps a Responder for longer. Thread-safe.
+struct AnswerGroup {
+  AnswerGroup(std::shared_ptr<ReadyList> ready_list,
+              std::shared_ptr<ServerCounters> server_counters, std::uint64_t connection_number,
+              std::size_t max_queued)
+      : ready(std::move(ready_list)),
+        counters(std::move(server_counters)),
+        connection(connection_number),
+        max_queued_bytes(max_queued) {}
+
+  // Whole answers may add up to so many times max_queued_bytes. They are exempt from the
+  // bound itself, because a long list is larger than any bound that would be fit for
+  // streams, but a peer that asks for a thousand of them and reads none is not.
+  static constexpr std::size_t kWholeFactor = 16;
+
+  const std::shared_ptr<ReadyList> ready;
+  const std::shared_ptr<ServerCounters> counters;
+  const std::uint64_t connection;
+  const std::size_t max_queued_bytes;
+  std::atomic<std::size_t> streamed_bytes{0};  // queued by Write()
+  std::atomic<std::size_t> whole_bytes{0};     // queued by Send()
+  std::atomic<bool> overflow{false};           // over a bound: the connection is to be cut
+};
+
+// The answer to one request, on its way from whoever gives it (any thread, through the
+// Responder of MakeResponder()) to the connection's codec (the connection's thread).
+//
+// It is a queue and nothing else: giving an answer never touches a codec or a socket,
+// so neither has to expect calls from other threads or in the middle of its work.
+//
+// Thread-safe; the codec's half is confined to the connection's thread.
+class Answer : public std::enable_shared_from_this<Answer> {
+ public:
+  Answer(std::shared_ptr<AnswerGroup> group, std::int32_t stream);
+  ~Answer();
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+
+  // What Responder promises.
+  void Send(Response response);
+  void Start(ResponseHead head);
+  std::size_t Write(Chunk chunk);
+  void End();
+  void Abort();
+  std::size_t queued() const;
+  void Observe(std::function<void()> drained, std::function<void()> closed);
+
+  // The last Responder has gone, or the handler threw.
+  void Abandon();
+
+  // The codec's half.
+
+  const AnswerGroup& group() const { return *group_; }
+  std::int32_t stream() const { return stream_; }
+
+  struct Head {
+    int status = 200;
+    Headers headers{};
+    bool whole = false;          // the body is complete, body_bytes long
+    std::size_t body_bytes = 0;  // of a whole one
+  };
+  // The head, once; nothing before it is there.
+  std::optional<Head> TakeHead();
+
+  struct Piece {
+    std::size_t bytes = 0;
+    bool end = false;      // this was the last of it
+    bool aborted = false;  // there will be no end
+  };
+  // Moves up to `max` bytes of the body to `to`.
+  Piece Read(char* to, std::size_t max);
+  // From now on a change is pushed to the ready list again. Called before looking at it.
+  void Acknowledge();
+  // Calls `drained` if the queue has become empty since the last time.
+  void TellDrained();
+  // Streams are told `closed`, now or when they begin; they may still end in good order.
+  void Drain();
+  // The codec is done with it: nothing is accepted any more, and where the answer was
+  // not complete, `closed` is called.
+  void Release();
+
+ private:
+  enum class Phase : std::uint8_t { kNothing, kWhole, kStream };
+
+  // Each returns whether the answer must be pushed to the ready list.
+  bool Schedule() REQUIRES(mu_);
+  bool SendLocked(Response response) REQUIRES(mu_);
+  bool AbortLocked() REQUIRES(mu_);
+  void Push(bool wanted);
+  void Discard() REQUIRES(mu_);
+  std::atomic<std::size_t>& Queued() REQUIRES(mu_);
+  // Hands out what is to be called to say that the peer has gone; empty the second time.
+  std::function<void()> TakeClosed() REQUIRES(mu_);
+
+  const std::shared_ptr<AnswerGroup> group_;
+  const std::int32_t stream_;
+
+  mutable Mutex mu_;  // no callback runs and no other lock is taken under it
+  Phase phase_ GUARDED_BY(mu_) = Phase::kNothing;
+  bool head_taken_ GUARDED_BY(mu_) = false;
+  bool ended_ GUARDED_BY(mu_) = false;
+  bool aborted_ GUARDED_BY(mu_) = false;
+  bool released_ GUARDED_BY(mu_) = false;
+  bool draining_ GUARDED_BY(mu_) = false;
+  bool closed_told_ GUARDED_BY(mu_) = false;
+  bool scheduled_ GUARDED_BY(mu_) = false;
+  bool emptied_ GUARDED_BY(mu_) = false;
+  ResponseHead head_ GUARDED_BY(mu_);
+  std::vector<Chunk> chunks_ GUARDED_BY(mu_);
+  std::size_t first_ GUARDED_BY(mu_) = 0;   // chunks before it have been read
+  std::size_t offset_ GUARDED_BY(mu_) = 0;  // into chunks_[first_]
+  std::size_t queued_ GUARDED_BY(mu_) = 0;
+  std::function<void()> drained_ GUARDED_BY(mu_);
+  std::function<void()> closed_ GUARDED_BY(mu_);
+};
+
+// What the handler is given: when the last reference to it goes, the answer is cut off
+// or becomes a 500.
+std::shared_ptr<Responder> MakeResponder(std::shared_ptr<Answer> answer);
+
+}  // namespace herald::http

@@ -1,0 +1,411 @@
+#include "http/http1_server.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <utility>
+#include <vector>
+
+namespace herald::http {
+
+namespace beast = boost::beast;
+
+namespace {
+
+std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  LowerCase(lower);
+  return lower;
+}
+
+// The names in a "connection" field, which are fields of the connection as well.
+void AddNames(std::string_view list, std::vector<std::string>& names) {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (std::string name = Lower(Trim(list.substr(0, comma))); !name.empty())
+      names.push_back(std::move(name));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+}
+
+}  // namespace
+
+// Collects one request. Beast calls it back with the parts that it finds.
+class Http1Server::Parser final : public beast::http::basic_parser<true> {
+ public:
+  explicit Parser(const ServerOptions& options) : options_(options) {
+    header_limit(static_cast<std::uint32_t>(
+        std::min<std::size_t>(options.max_header_bytes, std::size_t{1} << 30)));
+    body_limit(options.max_body_bytes);
+    eager(true);
+  }
+
+  // The status with which a faulty request is refused.
+  int RefusalFor(const beast::error_code& error) const {
+    if (refusal_ != 0) return refusal_;
+    if (error == beast::http::error::header_limit) return 431;
+    if (error == beast::http::error::body_limit) return 413;
+    if (error == beast::http::error::bad_version) return 505;
+    return 400;
+  }
+
+  bool http10() const { return version_ < 11; }
+  bool expects_continue() const { return expects_continue_; }
+
+  // REQUIRES: is_done()
+  Request TakeRequest() {
+    for (const std::string& name : connection_names_) request_.headers.Remove(name);
+    return std::move(request_);
+  }
+
+ private:
+  void on_request_impl(beast::http::verb /*verb*/, beast::string_view method,
+                       beast::string_view target, int version, beast::error_code& error) override {
+    request_.method = View(method);
+    version_ = version;
+    if (version != 10 && version != 11) return Fail(505, error);
+    if (request_.method == "CONNECT") return Fail(501, error);
+    SetTarget(View(target), error);
+  }
+
+  // "/path", "*", or "http://host/path", which proxies send.
+  void SetTarget(std::string_view target, beast::error_code& error) {
+    if (target.starts_with('/') || (target == "*" && request_.method == "OPTIONS")) {
+      request_.target = target;
+      return;
+    }
+    const std::size_t scheme = target.find("://");
+    if (scheme == std::string_view::npos) return Fail(400, error);
+    target.remove_prefix(scheme + 3);
+    const std::size_t end = std::min(target.find_first_of("/?"), target.size());
+    if (end == 0) return Fail(400, error);
+    authority_in_target_ = true;
+    request_.authority = target.substr(0, end);
+    target.remove_prefix(end);
+    request_.target = target.starts_with('/') ? std::string(target) : fmt::format("/{}", target);
+  }
+
+  void on_field_impl(beast::http::field /*field*/, beast::string_view name_text,
+                     beast::string_view value_text, beast::error_code& error) override {
+    if (is_header_done()) return;  // a trailer: nobody here wants one
+    const std::string_view value = View(value_text);
+    constexpr std::size_t kFieldOverhead = 4;  // ": " and CRLF
+    head_bytes_ += name_text.size() + value.size() + kFieldOverhead;
+    if (++fields_ > options_.max_header_fields || head_bytes_ > options_.max_header_bytes)
+      return Fail(431, error);
+
+    std::string name = Lower(View(name_text));
+    if (name == "host") {
+      if (++hosts_ > 1) return Fail(400, error);
+      if (!authority_in_target_) request_.authority = value;
+    } else if (name == "transfer-encoding") {
+      // Other codings would have to be undone before anyone looks at the body.
+      if (++transfer_encodings_ > 1 || Lower(Trim(value)) != "chunked") return Fail(501, error);
+    } else if (name == "expect") {
+      if (Lower(Trim(value)) != "100-continue") return Fail(417, error);
+      expects_continue_ = true;
+    } else if (name == "connection") {
+      AddNames(value, connection_names_);
+    } else if (!IsConnectionField(name)) {
+      request_.headers.Add(std::move(name), std::string(value));
+    }
+  }
+
+  void on_header_impl(beast::error_code& error) override {
+    if (hosts_ == 0 && !http10()) Fail(400, error);
+  }
+
+  void on_body_init_impl(const boost::optional<std::uint64_t>& length,
+                         beast::error_code& /*error*/) override {
+    // A length is a promise: memory is spent on what comes.
+    constexpr std::uint64_t kMaxReserve = std::uint64_t{64} * 1024;
+    if (length) request_.body.reserve(static_cast<std::size_t>(std::min(*length, kMaxReserve)));
+  }
+
+  std::size_t on_body_impl(beast::string_view body, beast::error_code& error) override {
+    if (request_.body.size() + body.size() > options_.max_body_bytes) {
+      Fail(413, error);
+      return 0;
+    }
+    request_.body.append(body.data(), body.size());
+    return body.size();
+  }
+
+  void on_chunk_header_impl(std::uint64_t /*size*/, beast::string_view /*extensions*/,
+                            beast::error_code& /*error*/) override {}
+  std::size_t on_chunk_body_impl(std::uint64_t /*remain*/, beast::string_view body,
+                                 beast::error_code& error) override {
+    return on_body_impl(body, error);
+  }
+  void on_response_impl(int /*code*/, beast::string_view /*reason*/, int /*version*/,
+                        beast::error_code& /*error*/) override {}
+  void on_finish_impl(beast::error_code& /*error*/) override {}
+
+  void Fail(int status, beast::error_code& error) {
+    refusal_ = status;
+    error = beast::http::error::bad_value;
+  }
+
+  const ServerOptions& options_;
+  Request request_;
+  int refusal_ = 0;
+  int version_ = 11;
+  int hosts_ = 0;
+  int transfer_encodings_ = 0;
+  bool authority_in_target_ = false;
+  bool expects_continue_ = false;
+  std::size_t fields_ = 0;
+  std::size_t head_bytes_ = 0;
+  std::vector<std::string> connection_names_;
+};
+
+Http1Server::Http1Server(const CodecContext& context, SteadyTime now)
+    : context_(context), since_(now) {}
+
+Http1Server::~Http1Server() { Http1Server::Abandon(); }
+
+void Http1Server::Receive(std::string_view bytes, SteadyTime now) {
+  if (state_ == State::kFinished) return;
+  if (state_ == State::kAnswer || !in_.empty()) {
+    in_.append(bytes);
+    if (state_ != State::kAnswer) ParseHeld(now);
+    return;
+  }
+  in_ = Parse(bytes, now);
+}
+
+void Http1Server::ParseHeld(SteadyTime now) {
+  if (in_.empty()) return;
+  const std::size_t left = Parse(in_, now).size();
+  in_.erase(0, in_.size() - left);
+  if (in_.empty()) in_.shrink_to_fit();
+}
+
+std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
+  while (state_ == State::kHead || state_ == State::kBody) {
+    if (!parser_) {
+      // RFC 9112 2.2: some clients end a body with a line break that is not part of it.
+      while (input.starts_with('\r') || input.starts_with('\n')) input.remove_prefix(1);
+      if (input.empty()) return input;
+      // The first request of a connection has had its time since the accept.
+      if (!first_) since_ = now;
+      first_ = false;
+      parser_ = std::make_unique<Parser>(context_.options);
+    }
+    beast::error_code error;
+    const std::size_t used = parser_->put({input.data(), input.size()}, error);
+    input.remove_prefix(used);
+    const bool more = error == beast::http::error::need_more;
+    if (error && !more) {
+      const int status = parser_->RefusalFor(error);
+      Refuse(status, status == 400 ? "malformed HTTP request" : ReasonPhrase(status));
+      return {};
+    }
+    if (parser_->is_header_done() && state_ == State::kHead) {
+      state_ = State::kBody;
+      since_ = now;
+    }
+    if (parser_->is_done()) {
+      Dispatch(now);
+      continue;
+    }
+    // A line of a chunk or a trailer that never ends.
+    if (more && input.size() > context_.options.max_header_bytes) {
+      Refuse(431, ReasonPhrase(431));
+      return {};
+    }
+    if (state_ == State::kBody && parser_->expects_continue() && input.empty() &&
+        !parser_->http10() && !std::exchange(continue_sent_, true)) {
+      out_ += "HTTP/1.1 100 Continue\r\n\r\n";
+    }
+    if (more || input.empty()) return input;
+  }
+  return input;
+}
+
+void Http1Server::Dispatch(SteadyTime now) {
+  state_ = State::kAnswer;
+  since_ = now;
+  keep_alive_ = parser_->keep_alive() && !draining_;
+  http10_ = parser_->http10();
+  continue_sent_ = false;
+  head_written_ = false;
+  streaming_ = false;
+  Request request = parser_->TakeRequest();
+  parser_.reset();
+  is_head_ = request.method == "HEAD";
+  answer_ = std::make_shared<Answer>(context_.group, 0);
+  if (draining_) answer_->Drain();
+  context_.sink.OnRequest(std::move(request), answer_);
+}
+
+void Http1Server::ReceiveEof(SteadyTime /*now*/) {
+  eof_ = true;
+  // A client that has closed its half may wait for an answer, but it does not watch.
+  if (state_ != State::kAnswer || streaming_) Finish({});
+}
+
+void Http1Server::OnAnswer(Answer& answer, SteadyTime /*now*/) { answer.Acknowledge(); }
+
+void Http1Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
+  for (;;) {
+    out += std::exchange(out_, {});
+    if (!answer_ || out.size() >= limit || !PumpAnswer(out, limit)) break;
+    FinishAnswer(now);
+  }
+  if (answer_) answer_->TellDrained();
+}
+
+bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
+  if (!head_written_) {
+    std::optional<Answer::Head> head = answer_->TakeHead();
+    if (!head) {
+      // Given up before it began: there is no way to say so but to hang up.
+      if (answer_->Read(nullptr, 0).aborted) Finish({});
+      return false;
+    }
+    if (eof_ && !head->whole) {
+      Finish({});
+      return false;
+    }
+    WriteHead(out, *std::move(head));
+  }
+  if (!has_body_) return true;
+  while (out.size() < limit) {
+    const std::size_t bytes = std::min(answer_->queued(), limit - out.size());
+    if (chunked_ && bytes > 0) out += fmt::format("{:x}\r\n", bytes);
+    const std::size_t before = out.size();
+    out.resize(before + bytes);
+    const Answer::Piece piece = answer_->Read(out.data() + before, bytes);
+    if (chunked_ && bytes > 0) out += "\r\n";
+    if (piece.aborted) {
+      // Without the last chunk the client knows that this is not all.
+      Finish({});
+      return false;
+    }
+    if (piece.end) {
+      if (chunked_) out += "0\r\n\r\n";
+      return true;
+    }
+    if (bytes == 0) break;
+  }
+  return false;
+}
+
+void Http1Server::WriteHead(std::string& out, Answer::Head head) {
+  MakeSendable(head.status, head.headers);
+  head_written_ = true;
+  has_body_ = !is_head_ && !IsBodiless(head.status);
+  streaming_ = !head.whole;
+  chunked_ = streaming_ && has_body_ && !http10_;
+  // What has no length ends with the connection.
+  if (streaming_ && has_body_ && !chunked_) keep_alive_ = false;
+  if (draining_ || (eof_ && in_.empty())) keep_alive_ = false;
+
+  out += http10_ ? "HTTP/1.0 " : "HTTP/1.1 ";
+  out += fmt::format("{} {}\r\n", head.status, ReasonPhrase(head.status));
+  for (const Headers::Field& field : head.headers) {
+    out += field.name;
+    out += ": ";
+    out += field.value;
+    out += "\r\n";
+  }
+  if (head.headers.Find("date") == nullptr) {
+    out += "date: ";
+    out += context_.date.Get();
+    out += "\r\n";
+  }
+  if (chunked_) {
+    out += "transfer-encoding: chunked\r\n";
+  } else if (head.whole && !IsBodiless(head.status)) {
+    out += fmt::format("content-length: {}\r\n", head.body_bytes);
+  }
+  if (!keep_alive_) {
+    out += "connection: close\r\n";
+  } else if (http10_) {
+    out += "connection: keep-alive\r\n";
+  }
+  out += "\r\n";
+}
+
+void Http1Server::FinishAnswer(SteadyTime now) {
+  std::exchange(answer_, nullptr)->Release();
+  if (!keep_alive_ || draining_) {
+    state_ = State::kFinished;
+    return;
+  }
+  state_ = State::kHead;
+  since_ = now;
+  ParseHeld(now);
+  if (eof_ && state_ != State::kAnswer) Finish({});
+}
+
+void Http1Server::Tick(SteadyTime now) {
+  const ServerOptions& options = context_.options;
+  const SteadyTime::duration waited = now - since_;
+  switch (state_) {
+    case State::kHead:
+      if (parser_) {
+        if (waited >= options.header_timeout) Refuse(408, "the head took too long");
+      } else if (waited >= (first_ ? options.header_timeout : options.idle_timeout)) {
+        Finish(first_ ? "no request" : "");
+      }
+      break;
+    case State::kBody:
+      if (waited >= options.body_timeout) Refuse(408, "the body took too long");
+      break;
+    case State::kAnswer:
+    case State::kFinished:
+      break;
+  }
+}
+
+void Http1Server::Drain(SteadyTime /*now*/) {
+  draining_ = true;
+  if (state_ == State::kHead && !parser_) Finish({});
+  if (answer_) answer_->Drain();
+}
+
+void Http1Server::Abandon() {
+  if (answer_) std::exchange(answer_, nullptr)->Release();
+  state_ = State::kFinished;
+}
+
+bool Http1Server::wants_input() const {
+  return state_ != State::kAnswer || in_.size() < kMaxHeldBytes;
+}
+
+void Http1Server::Refuse(int status, std::string_view text) {
+  Response refusal = PlainAnswer(status, text);
+  keep_alive_ = false;
+  http10_ = false;
+  is_head_ = false;
+  WriteHead(out_, {.status = status,
+                   .headers = std::move(refusal.headers),
+                   .whole = true,
+                   .body_bytes = refusal.body.size()});
+  out_ += refusal.body;
+  fault_ = ReasonPhrase(status);
+  parser_.reset();
+  state_ = State::kFinished;
+}
+
+void Http1Server::Finish(std::string_view fault) {
+  fault_ = fault;
+  parser_.reset();
+  if (answer_) std::exchange(answer_, nullptr)->Release();
+  state_ = State::kFinished;
+}
+
+}  // namespace herald::http

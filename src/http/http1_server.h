@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "http/server_codec.h"
+
+namespace herald::http {
+
+// The server's side of one HTTP/1.1 (or 1.0) connection.
+//
+//   kHead --head read--> kBody --body read--> kAnswer --answer given--> kHead
+//     `--- refused, timed out, drained, or "connection: close" ---> kFinished
+//
+// Requests that a client sends ahead wait unparsed until it is their turn, so answers
+// cannot overtake each other and a client cannot have more than one at a time.
+//
+// Reading is Boost.Beast's (basic_parser), which refuses what request smuggling is made
+// of: two lengths, a length beside chunks, spaces before a colon. Added here: any
+// transfer coding but "chunked", and a missing or second Host.
+//
+// Thread-confined.
+class Http1Server final : public ServerCodec {
+ public:
+  Http1Server(const CodecContext& context, SteadyTime now);
+  ~Http1Server() override;
+
+  void Receive(std::string_view bytes, SteadyTime now) override;
+  void ReceiveEof(SteadyTime now) override;
+  void OnAnswer(Answer& answer, SteadyTime now) override;
+  void Produce(std::string& out, std::size_t limit, SteadyTime now) override;
+  void Tick(SteadyTime now) override;
+  void Drain(SteadyTime now) override;
+  void Abandon() override;
+
+  bool wants_input() const override;
+  bool finished() const override { return state_ == State::kFinished && out_.empty(); }
+  std::string_view fault() const override { return fault_; }
+
+ private:
+  class Parser;
+  enum class State : std::uint8_t { kHead, kBody, kAnswer, kFinished };
+
+  // Unparsed input that is held while a request is being answered, in bytes: room for a
+  // good many small requests sent ahead. Over it the peer is not read from.
+  static constexpr std::size_t kMaxHeldBytes = std::size_t{64} * 1024;
+
+  // Takes as much of the input as it can and returns the rest.
+  std::string_view Parse(std::string_view input, SteadyTime now);
+  void ParseHeld(SteadyTime now);
+  void Dispatch(SteadyTime now);
+  // Returns whether the answer is complete.
+  bool PumpAnswer(std::string& out, std::size_t limit);
+  void WriteHead(std::string& out, Answer::Head head);
+  void FinishAnswer(SteadyTime now);
+  void Refuse(int status, std::string_view text);
+  void Finish(std::string_view fault);
+
+  const CodecContext context_;
+  State state_ = State::kHead;
+  SteadyTime since_;   // when the peer began what it is doing
+  bool first_ = true;  // nothing has been asked yet
+  bool eof_ = false;   // the peer has closed its half
+  bool draining_ = false;
+  std::string in_;   // not parsed yet
+  std::string out_;  // what precedes the answer: 100 Continue, or a refusal
+  std::string_view fault_;
+
+  // Of the request being read.
+  std::unique_ptr<Parser> parser_;
+  bool continue_sent_ = false;
+
+  // Of the request being answered.
+  std::shared_ptr<Answer> answer_;
+  bool keep_alive_ = false;
+  bool http10_ = false;
+  bool is_head_ = false;  // the method is HEAD
+  bool head_written_ = false;
+  bool has_body_ = false;
+  bool streaming_ = false;  // not whole
+  bool chunked_ = false;
+};
+
+}  // namespace herald::http
