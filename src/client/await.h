@@ -30,4 +30,19 @@ Result<T> Await(Start&& start) {
   return std::move(*state->result);
 }
 
+// A Result of nothing.
+struct Nothing {};
+
+// The same where only success or failure is told.
+template <typename Start>
+Status AwaitStatus(Start&& start) {
+  const Result<Nothing> result = Await<Nothing>([&](std::function<void(Result<Nothing>)> done) {
+    start([done = std::move(done)](const Status& status) {
+      if (status.ok()) return done(Nothing());
+      done(status);
+    });
+  });
+  return result ? Status() : result.error();
+}
+
 }  // namespace herald

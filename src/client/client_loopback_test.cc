@@ -169,6 +169,24 @@ TEST_P(EitherHttp, EndsItsCallsWhenItIsClosed) {
   held.clear();
 }
 
+TEST_P(EitherHttp, MayBeDroppedByItsOwnCallback) {
+  Loopback loopback(Echo);
+  for (int i = 0; i < 20; ++i) {
+    auto rest = RestClient::Open(loopback.config(), Options());
+    ASSERT_TRUE(rest);
+    std::atomic<bool> dropped{false};
+    auto held = std::make_shared<std::shared_ptr<RestClient>>(*rest);
+    (*rest)->Send({.path = "/x"}, [held, &dropped](const Result<RestResponse>& r) {
+      EXPECT_TRUE(r);
+      while (held->use_count() > 1) std::this_thread::yield();
+      held->reset();
+      dropped = true;
+    });
+    rest->reset();
+    while (!dropped) std::this_thread::yield();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Http, EitherHttp, ::testing::Bool(),
                          [](const auto& row) { return row.param ? "Two" : "One"; });
 

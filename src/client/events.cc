@@ -5,8 +5,9 @@
 
 #include "client/await.h"
 #include "client/event_format.h"
-#include "client/frame_buffer.h"
+#include "client/representation.h"
 #include "client/requests.h"
+#include "client/watch_call.h"
 #include "herald/client/json_value.h"
 
 namespace herald {
@@ -30,30 +31,6 @@ RestClient::Done ReadingStatus(EventsClient::StatusDone done) {
     done(response ? Status() : response.error());
   };
 }
-
-// A Result of nothing, for Await.
-struct Nothing {};
-
-template <typename Start>
-Status AwaitStatus(Start&& start) {
-  const Result<Nothing> result = Await<Nothing>([&](std::function<void(Result<Nothing>)> done) {
-    start([done = std::move(done)](const Status& status) {
-      if (status.ok()) return done(Nothing());
-      done(status);
-    });
-  });
-  return result ? Status() : result.error();
-}
-
-// One watch under way. Confined to the client's thread.
-struct EventWatch {
-  EventApi api;
-  EventsClient::WatchCallbacks callbacks;
-  const Codec* codec = nullptr;
-  std::unique_ptr<FrameBuffer> buffer{};
-  std::stop_source stop{};
-  Status broken{};
-};
 
 }  // namespace
 
@@ -156,35 +133,9 @@ void EventsClient::Watch(const WatchOptions& options, WatchCallbacks callbacks,
                          const std::stop_token& stop) const {
   RestRequest request = MakeRequest("GET", options.namespace_, "");
   AddOptions(options, &request);
-  const auto watch = std::make_shared<EventWatch>();
-  watch->api = options_.api;
-  watch->callbacks = std::move(callbacks);
-  // A frame that cannot be read ends the watch, as the caller's stop does.
-  const auto forward = std::make_shared<std::stop_callback<std::function<void()>>>(
-      stop, [watch] { watch->stop.request_stop(); });
-  RestClient::StreamCallbacks stream;
-  stream.head = [watch](std::string_view content_type) {
-    watch->codec = &CodecOf(content_type);
-    watch->buffer = std::make_unique<FrameBuffer>(*watch->codec);
-  };
-  stream.data = [watch](std::string_view bytes) {
-    if (!watch->broken.ok() || !watch->buffer) return;
-    watch->broken = watch->buffer->Append(bytes, [&watch](std::string_view payload) {
-      Result<WatchEvent> event = watch->codec->DecodeWatchFrame(payload, watch->api);
-      if (!event) return event.error();
-      watch->callbacks.event(std::move(*event));
-      return Status();
-    });
-    if (!watch->broken.ok()) watch->stop.request_stop();
-  };
-  stream.done = [watch, forward](const Status& status) {
-    Status end = watch->broken.ok() ? status : watch->broken;
-    if (end.ok() && watch->buffer && watch->buffer->cut_off()) {
-      end = Status(StatusReason::kUnreachable, "the watch ended in the middle of a frame");
-    }
-    if (watch->callbacks.end) watch->callbacks.end(end);
-  };
-  rest_->Stream(std::move(request), std::move(stream), watch->stop.get_token());
+  StartWatch<Event>(*rest_, std::move(request),
+                    Representation<Event>(EventResource(options_.api), options_.format),
+                    std::move(callbacks.event), std::move(callbacks.end), stop);
 }
 
 Result<Event> EventsClient::Create(const Event& event, const WriteOptions& options,

@@ -69,6 +69,7 @@ class FakeTransport final : public Transport {
   void PostAfter(std::chrono::nanoseconds delay, std::function<void()> task) override {
     executor_.PostAt(clock_->Steady() + delay, std::move(task));
   }
+  bool RunsHere() const override { return false; }
   const Clock& clock() const override { return *clock_; }
   http::ClientStats Stats() const override { return {}; }
 

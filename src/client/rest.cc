@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/await.h"
+#include "client/reaper.h"
 #include "client/rest_impl.h"
 #include "herald/api/answer.h"
 #include "http/url.h"
@@ -428,7 +429,12 @@ RestStats RestClient::Impl::Stats() const {
 }
 
 RestClient::RestClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-RestClient::~RestClient() = default;
+
+RestClient::~RestClient() {
+  if (!impl_->RunsHere()) return;
+  // The transport's thread cannot wait for its own end.
+  DestroyElsewhere([impl = std::shared_ptr<Impl>(std::move(impl_))]() mutable { impl.reset(); });
+}
 
 Result<std::shared_ptr<RestClient>> RestClient::Open(ClientConfig config, RestOptions options) {
   http::ClientOptions http;

@@ -41,6 +41,8 @@ class RestClient::Impl {
   const RestOptions& options() const { return options_; }
   Transport& transport() { return *transport_; }
   RestStats Stats() const;
+  // Whether this is the transport's thread.
+  bool RunsHere() const { return transport_->RunsHere(); }
 
  private:
   struct Call;

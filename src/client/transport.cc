@@ -1,5 +1,7 @@
 #include "client/transport.h"
 
+#include <atomic>
+#include <thread>
 #include <utility>
 
 namespace herald {
@@ -8,7 +10,9 @@ namespace {
 // Thread-safe, as http::Client is.
 class HttpTransport final : public Transport {
  public:
-  explicit HttpTransport(std::unique_ptr<http::Client> client) : client_(std::move(client)) {}
+  explicit HttpTransport(std::unique_ptr<http::Client> client) : client_(std::move(client)) {
+    client_->Post([this] { thread_ = std::this_thread::get_id(); });
+  }
 
   CallId Start(http::Request request, http::CallOptions options,
                http::Client::Callbacks callbacks) override {
@@ -23,10 +27,13 @@ class HttpTransport final : public Transport {
   void PostAfter(std::chrono::nanoseconds delay, std::function<void()> task) override {
     client_->PostAfter(delay, std::move(task));
   }
+  bool RunsHere() const override { return thread_.load() == std::this_thread::get_id(); }
   const Clock& clock() const override { return SystemClock(); }
   http::ClientStats Stats() const override { return client_->Stats(); }
 
  private:
+  std::atomic<std::thread::id> thread_{};
+  // Last, so that it goes first: its thread sets the one above.
   const std::unique_ptr<http::Client> client_;
 };
 

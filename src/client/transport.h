@@ -27,6 +27,8 @@ class Transport {
   virtual void Cancel(CallId call) = 0;
   virtual void Post(std::function<void()> task) = 0;
   virtual void PostAfter(std::chrono::nanoseconds delay, std::function<void()> task) = 0;
+  // Whether this is the thread of callbacks and tasks, which cannot wait for itself.
+  virtual bool RunsHere() const = 0;
   virtual const Clock& clock() const = 0;
   virtual http::ClientStats Stats() const = 0;
 };

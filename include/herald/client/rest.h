@@ -100,7 +100,8 @@ class HERALD_EXPORT RestClient {
   // An error where the configuration makes no sense. Connects only when needed.
   static Result<std::shared_ptr<RestClient>> Open(ClientConfig config, RestOptions options = {});
 
-  // Calls that are under way end with kCancelled before it returns. Not from a callback.
+  // Calls that are under way end with kCancelled before it returns; soon after, if the last
+  // reference was dropped in a callback of its own.
   ~RestClient();
   RestClient(const RestClient&) = delete;
   RestClient& operator=(const RestClient&) = delete;
@@ -120,7 +121,7 @@ class HERALD_EXPORT RestClient {
   explicit RestClient(std::unique_ptr<Impl> impl);
 
  private:
-  const std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace herald
