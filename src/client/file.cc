@@ -1,0 +1,45 @@
+#include "client/file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+namespace herald {
+
+Result<std::string> ReadFile(const std::string& path) {
+  const auto failed = [&path](int error) {
+    return Status(
+        error == ENOENT || error == ENOTDIR ? StatusReason::kNotFound : StatusReason::kUnknown,
+        fmt::format("cannot read {}: {}", path, std::generic_category().message(error)));
+  };
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return failed(errno);
+  std::string text;
+  std::array<char, 16384> buffer;
+  ssize_t n = 0;
+  int error = 0;
+  while ((n = ::read(fd, buffer.data(), buffer.size())) != 0) {
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 || text.size() > kMaxFileBytes) {
+      error = n < 0 ? errno : EFBIG;
+      break;
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  ::close(fd);
+  if (error != 0) return failed(error);
+  return text;
+}
+
+std::string_view Trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n\v\f";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+}  // namespace herald
