@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -222,6 +223,8 @@ func discoveryClient(s session) {
 			s.say("group %q prefers %s", group.Name, group.PreferredVersion.GroupVersion)
 		}
 	}
+	// client-go keeps them in a map.
+	slices.SortFunc(lists, func(a, b *metav1.APIResourceList) int { return strings.Compare(a.GroupVersion, b.GroupVersion) })
 	for _, list := range lists {
 		for _, resource := range list.APIResources {
 			if resource.Name == "events" {
