@@ -57,6 +57,7 @@ struct Flags {
 };
 
 void Log(const herald::LogEntry& entry) {
+  if (entry.level == LogLevel::kDebug) return;
   constexpr const char* kLevels[] = {"debug", "info", "warn", "error"};
   std::string line = fmt::format("{} {}", kLevels[static_cast<int>(entry.level)], entry.message);
   for (const auto& [key, value] : entry.fields) line += fmt::format(" {}=\"{}\"", key, value);
@@ -227,13 +228,15 @@ int Main(int argc, char** argv) {
   WaitForEnd(flags, signals);
 
   herald::SinkStats total;
-  for (const Agent& agent : agents) {
+  for (Agent& agent : agents) {
     agent.broadcaster->Shutdown(std::chrono::seconds(5));
     for (const herald::SinkStats& stats : agent.broadcaster->Stats()) {
       total.recorded += stats.recorded;
       for (std::size_t i = 0; i < total.outcomes.size(); ++i)
         total.outcomes[i] += stats.outcomes[i];
     }
+    // It needs the executor to the end, and the executor's tasks need the nodes.
+    agent.broadcaster.reset();
   }
   executor.Stop();
   if (sink) {
