@@ -19,7 +19,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
-#include "http/answer.h"
+#include "http/server_answer.h"
 #include "http/server_connection.h"
 #include "http/server_tls.h"
 
