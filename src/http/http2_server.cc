@@ -58,10 +58,11 @@ struct Http2Server::Callbacks {
   static int OnBeginFrame(nghttp2_session* /*session*/, const nghttp2_frame_hd* head,
                           void* user_data) {
     Http2Server& self = Self(user_data);
-    self.in_block_ = false;
+    self.in_block_ = head->type == NGHTTP2_HEADERS || head->type == NGHTTP2_CONTINUATION;
     switch (head->type) {
+      case NGHTTP2_CONTINUATION:  // kMaxContinuations
+        break;
       case NGHTTP2_HEADERS:
-        self.in_block_ = true;
         self.block_since_ = self.now_;
         break;
       case NGHTTP2_DATA:
@@ -81,7 +82,7 @@ struct Http2Server::Callbacks {
         self.Charge(self.controls_, kControls, "PING");
         break;
       default:
-        self.Charge(self.controls_, kControls, "frames without use");
+        self.Charge(self.controls_, kControls, "PRIORITY");
         break;
     }
     return 0;
@@ -205,9 +206,9 @@ struct Http2Server::Callbacks {
       nghttp2_option_set_no_auto_window_update(made, 1);
       nghttp2_option_set_no_closed_streams(made, 1);
       nghttp2_option_set_max_continuations(made, kMaxContinuations);
-      // Ours, which can be tested without waiting, decides first.
-      nghttp2_option_set_stream_reset_rate_limit(made, kResets.burst * 2,
-                                                 static_cast<std::uint64_t>(kResets.qps) * 2);
+      // Ours decides (kResets): it goes by the time it is told, nghttp2's by the machine's.
+      constexpr std::uint64_t kNever = std::uint64_t{1} << 40;
+      nghttp2_option_set_stream_reset_rate_limit(made, kNever, kNever);
       return made;
     }();
     return options;
@@ -241,8 +242,10 @@ void Http2Server::Receive(std::string_view bytes, SteadyTime now) {
   const ssize_t used = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   if (used >= 0) return;
-  Cut(used == NGHTTP2_ERR_FLOODED ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR,
-      used == NGHTTP2_ERR_FLOODED ? "flood" : "not HTTP/2");
+  if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) return Cut(NGHTTP2_PROTOCOL_ERROR, "not HTTP/2");
+  // One of nghttp2's own bounds: answers to SETTINGS and PING that are not read, entries
+  // of SETTINGS, frames of a head.
+  Cut(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
 }
 
 void Http2Server::ReceiveEof(SteadyTime now) {

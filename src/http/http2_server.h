@@ -62,7 +62,8 @@ class Http2Server final : public ServerCodec {
   // served; one that goes on like that is not.
   static constexpr TokenBucket::Limits kResets{.qps = 50, .burst = 1'000};
   // SETTINGS and PING, which must be answered, PRIORITY, empty DATA and frames that are
-  // unknown or invalid. Honest clients send a handful, and a ping now and then.
+  // invalid. Honest clients send a handful, and a ping now and then. (Frames of unknown
+  // types are skipped by nghttp2 and cost no more than the bytes.)
   static constexpr TokenBucket::Limits kControls{.qps = 20, .burst = 500};
   // WINDOW_UPDATE comes with what is read: so many for each frame of data that was sent
   // and for each request, and these many in advance.
