@@ -24,15 +24,16 @@ struct Http2Server::Stream {
   int refusal = 0;       // the status with which it is refused, once its head is known to be bad
   bool is_head = false;  // the method is HEAD
   bool expects_continue = false;
-  bool ended = false;                   // the request is complete
-  bool submitted = false;               // nghttp2 has the head of the answer
-  bool deferred = false;                // nghttp2 waits for more of the body
-  bool waiting = false;                 // for room for a large body
-  std::optional<std::size_t> length{};  // content-length
-  std::size_t reserved = 0;             // of large_bytes_
-  std::size_t unconsumed = 0;           // received and not given back to the window
-  SteadyTime began{};                   // the head was there
-  SteadyTime progress{};                // the peer last let us send
+  bool ended = false;                    // the request is complete
+  bool submitted = false;                // nghttp2 has the head of the answer
+  bool deferred = false;                 // nghttp2 waits for more of the body
+  bool waiting = false;                  // for room for a large body
+  std::optional<std::size_t> length{};   // content-length
+  std::size_t reserved = 0;              // of large_bytes_
+  std::size_t unconsumed = 0;            // received and not given back to the window
+  SteadyTime began{};                    // the head was there
+  SteadyTime progress{};                 // the peer last let us send
+  std::optional<SteadyTime> answered{};  // all of the answer has been sent
   std::shared_ptr<Answer> answer{};
 };
 
@@ -146,7 +147,8 @@ struct Http2Server::Callbacks {
     return 0;
   }
 
-  static int OnFrameSent(nghttp2_session* session, const nghttp2_frame* frame, void* user_data) {
+  static int OnFrameSent(nghttp2_session* /*session*/, const nghttp2_frame* frame,
+                         void* user_data) {
     Http2Server& self = Self(user_data);
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
         self.fault_.empty()) {
@@ -155,11 +157,7 @@ struct Http2Server::Callbacks {
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     self.updates_left_ = std::min(self.updates_left_ + kUpdatesPerFrame, kUpdatesInAdvance);
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-      // Answered before the request was complete: its rest is not wanted.
-      Stream* stream = self.Find(frame->hd.stream_id);
-      if (stream != nullptr && !stream->ended) {
-        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
-      }
+      if (Stream* stream = self.Find(frame->hd.stream_id)) stream->answered = self.now_;
     }
     return 0;
   }
@@ -456,12 +454,16 @@ void Http2Server::Tick(SteadyTime now) {
   if (streams_.empty() && now - idle_since_ >= options.idle_timeout) Drain(now);
 
   std::vector<Stream*> late;
+  std::vector<std::int32_t> unwanted;
   for (const auto& [id, stream] : streams_) {
     const bool slow_body = !stream->ended && now - stream->began >= options.body_timeout;
     const bool unread = stream->submitted && !stream->deferred && stream->answer->queued() > 0 &&
                         now - stream->progress >= options.write_timeout;
     if ((slow_body && !stream->answer) || unread) late.push_back(stream.get());
+    if (stream->answered && now - *stream->answered >= kResetDelay) unwanted.push_back(id);
   }
+  for (const std::int32_t id : unwanted)
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
   for (Stream* stream : late) {
     if (stream->answer) {
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);

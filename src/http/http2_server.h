@@ -57,6 +57,11 @@ class Http2Server final : public ServerCodec {
   static constexpr std::size_t kMaxHeadFactor = 4;
   static constexpr std::size_t kMaxContinuations = 8;  // frames of one head, 16 KiB each
 
+  // A request that was answered before it was complete is reset, for its rest is not
+  // wanted; but only so much later, because there are clients (curl 7.88) that forget the
+  // answer over a reset that comes with it.
+  static constexpr std::chrono::milliseconds kResetDelay{250};
+
   // Streams that the peer resets: each may have made us do all the work of a request
   // ("rapid reset", CVE-2023-44487). A client that stops a thousand watches at once is
   // served; one that goes on like that is not.

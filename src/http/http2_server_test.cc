@@ -393,7 +393,7 @@ TEST(Http2Server, RefusesWithTheRightStatusAndGoesOn) {
     c.Talk();
     EXPECT_TRUE(c.connection.requests.empty());
     EXPECT_EQ(c.client.reply(id).status, refusal.status);
-    EXPECT_TRUE(c.client.reply(id).closed);
+    EXPECT_TRUE(c.client.reply(id).ended);
     EXPECT_EQ(c.client.goaway, std::nullopt);
     c.client.Ask("GET", "/next");
     c.Talk();
@@ -409,6 +409,9 @@ TEST(Http2Server, TellsWhoSendsTooLongABodyToStop) {
   const std::int32_t id = c.client.Ask("POST", "/", {}, std::string(1'000'000, 'x'));
   c.Talk();
   EXPECT_EQ(c.client.reply(id).status, "413");
+  EXPECT_FALSE(c.client.reply(id).closed) << "it should see the answer first";
+  c.Wait(Http2Server::kResetDelay);
+  c.Talk();
   EXPECT_TRUE(c.client.reply(id).closed) << "by RST_STREAM, for the client was not done";
   EXPECT_EQ(c.client.reply(id).code, static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
 }
@@ -675,6 +678,8 @@ TEST(Http2Server, ABodyThatTakesTooLongIsA408AndHurtsNobodyElse) {
   c.Wait(milliseconds(1));
   EXPECT_NE(c.connection.Send(c.codec).find("Request Timeout"), std::string::npos);
   EXPECT_FALSE(c.codec.finished());
+  c.Wait(Http2Server::kResetDelay);
+  c.connection.Send(c.codec);
   EXPECT_EQ(c.connection.counters->streams, 0U);
 }
 
