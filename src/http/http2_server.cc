@@ -61,9 +61,12 @@ struct Http2Server::Callbacks {
     Http2Server& self = Self(user_data);
     self.in_block_ = head->type == NGHTTP2_HEADERS || head->type == NGHTTP2_CONTINUATION;
     switch (head->type) {
-      case NGHTTP2_CONTINUATION:  // kMaxContinuations
+      case NGHTTP2_CONTINUATION:
+        if (++self.continuations_ > kMaxContinuations)
+          self.Cut(NGHTTP2_ENHANCE_YOUR_CALM, "CONTINUATION");
         break;
       case NGHTTP2_HEADERS:
+        self.continuations_ = 0;
         self.block_since_ = self.now_;
         break;
       case NGHTTP2_DATA:
@@ -203,10 +206,12 @@ struct Http2Server::Callbacks {
       HERALD_CHECK(nghttp2_option_new(&made) == 0, "out of memory");
       nghttp2_option_set_no_auto_window_update(made, 1);
       nghttp2_option_set_no_closed_streams(made, 1);
-      nghttp2_option_set_max_continuations(made, kMaxContinuations);
-      // Ours decides (kResets): it goes by the time it is told, nghttp2's by the machine's.
+      // Ours decide. For resets nghttp2 goes by the machine's clock rather than by what it
+      // is told, and it counts a CONTINUATION anew for each piece that its header comes in
+      // (1.52), so that it would refuse honest ones.
       constexpr std::uint64_t kNever = std::uint64_t{1} << 40;
       nghttp2_option_set_stream_reset_rate_limit(made, kNever, kNever);
+      nghttp2_option_set_max_continuations(made, kNever);
       return made;
     }();
     return options;
@@ -241,8 +246,8 @@ void Http2Server::Receive(std::string_view bytes, SteadyTime now) {
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   if (used >= 0) return;
   if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) return Cut(NGHTTP2_PROTOCOL_ERROR, "not HTTP/2");
-  // One of nghttp2's own bounds: answers to SETTINGS and PING that are not read, entries
-  // of SETTINGS, frames of a head.
+  // One of nghttp2's own bounds: answers to SETTINGS and PING that are not read, or
+  // entries of SETTINGS.
   Cut(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
 }
 

@@ -101,10 +101,11 @@ class Http2Server final : public ServerCodec {
   nghttp2_session* session_ = nullptr;
   std::unordered_map<std::int32_t, std::unique_ptr<Stream>> streams_;
   std::string_view fault_;
-  SteadyTime now_;          // of the call that is being served
-  SteadyTime idle_since_;   // when the last stream ended
-  SteadyTime block_since_;  // when the head that is being read began
-  bool in_block_ = false;   // HEADERS has come, END_HEADERS has not
+  SteadyTime now_;                 // of the call that is being served
+  SteadyTime idle_since_;          // when the last stream ended
+  SteadyTime block_since_;         // when the head that is being read began
+  bool in_block_ = false;          // HEADERS has come, END_HEADERS has not
+  std::size_t continuations_ = 0;  // frames of that head
   bool draining_ = false;
   bool greeted_ = false;  // the peer's SETTINGS have come
   bool gone_ = false;     // nothing is received or produced any more

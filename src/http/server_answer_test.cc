@@ -175,7 +175,6 @@ TEST_F(AnswerTest, CountsTheRequestsThatAreBeingAnswered) {
 
 TEST_F(AnswerTest, IsGivenAndTakenByDifferentThreads) {
   constexpr int kChunks = 20'000;
-  std::atomic<std::size_t> queued{0};
   std::thread writer([&] {
     answer_->Start({});
     for (int i = 0; i < kChunks; ++i) {
