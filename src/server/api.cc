@@ -777,6 +777,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (path == "/herald/retention") return SendRetention(exchange);
     if (path.starts_with("/openapi/") && SendOpenApi(path, exchange)) return;
     if (IsBelowListedGroup(path)) return exchange.SendStatus(NoSuchPath());
+    if (path.starts_with("/openapi/")) return exchange.Send(404, {}, {});
     exchange.SetHeader("x-content-type-options", "nosniff");
     exchange.Send(404, "text/plain; charset=utf-8", "404 page not found\n");
   }
@@ -784,7 +785,8 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   static void SendDiscovery(std::string_view path, const std::string& plain, Exchange& exchange) {
     if ((path == "/api" || path == "/apis") &&
         PrefersAggregatedDiscovery(exchange.request().headers)) {
-      return SendTagged(exchange, kAggregatedDiscoveryType, AggregatedDiscovery(path), "public");
+      exchange.SetHeader("cache-control", "public");
+      return SendTagged(exchange, kAggregatedDiscoveryType, AggregatedDiscovery(path));
     }
     Status bad;
     if (!Accepts(exchange.request().headers, Offer())) bad = NotAcceptable(false);
@@ -796,13 +798,15 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     exchange.SendJson(200, plain);
   }
 
+  static std::string EntityTag(std::string_view body) {
+    return fmt::format("\"{}\"", DocumentHash(body));
+  }
+
   // A document that clients may keep: they get it again only when it has changed.
-  static void SendTagged(Exchange& exchange, std::string_view content_type, std::string_view body,
-                         std::string cache_control) {
-    const std::string tag = fmt::format("\"{}\"", DocumentHash(body));
+  static void SendTagged(Exchange& exchange, std::string_view content_type, std::string_view body) {
+    const std::string tag = EntityTag(body);
     exchange.SetHeader("etag", tag);
     exchange.SetHeader("vary", "Accept");
-    exchange.SetHeader("cache-control", std::move(cache_control));
     if (exchange.request().headers.Get("if-none-match") == tag) return exchange.Send(304, {}, {});
     exchange.Send(200, content_type, std::string(body));
   }
@@ -837,17 +841,18 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
 
   static bool SendOpenApi(std::string_view path, Exchange& exchange) {
     const Result<OpenApiAnswer> answer =
-        FindOpenApi(path, exchange.request().headers, exchange.query());
-    if (!answer) {
-      if (answer.error().Is(StatusReason::kNotFound)) return false;
-      exchange.SendStatus(answer.error());
-      return true;
-    }
-    if (!answer->location.empty()) {
-      exchange.SetHeader("location", answer->location);
-      exchange.Send(301, {}, {});
+        FindOpenApi(path, exchange.request().headers, FindParameter(exchange.query(), "hash"));
+    if (!answer) return false;
+    if (answer->immutable) exchange.SetHeader("cache-control", "public, immutable");
+    if (!answer->location.empty()) exchange.SetHeader("location", answer->location);
+    if (!answer->tagged) {
+      exchange.Send(200, answer->content_type, answer->body);
+    } else if (answer->location.empty()) {
+      SendTagged(exchange, answer->content_type, answer->body);
     } else {
-      SendTagged(exchange, answer->content_type, answer->body, answer->cache_control);
+      exchange.SetHeader("etag", EntityTag(answer->body));
+      exchange.SetHeader("vary", "Accept");
+      exchange.Send(301, answer->content_type, {});
     }
     return true;
   }
