@@ -9,7 +9,6 @@
 
 #include "api/json.h"
 #include "api/json_writer.h"
-#include "api/quote.h"
 
 namespace herald {
 namespace {
@@ -116,7 +115,7 @@ Result<ContinueToken> DecodeContinueToken(std::string_view text) {
   const std::string version = TextMember(*document, "v");
   if (version != kVersion && version != kTimeVersion) {
     return Refuse(
-        fmt::format("server does not recognize this encoded version {}", Quoted(version)));
+        fmt::format("server does not recognize this encoded version {}", version));
   }
   ContinueToken token;
   token.revision = IntegerMember(*document, "rv");

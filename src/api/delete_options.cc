@@ -5,6 +5,7 @@
 
 #include "api/json.h"
 #include "api/protobuf_reader.h"
+#include "api/quote.h"
 #include "api/type_meta.h"
 
 namespace herald {
@@ -16,7 +17,8 @@ constexpr std::string_view kMagic("k8s\0", 4);
 // Any group's version will do: older clients name the group of what they delete.
 Status CheckKind(std::string_view kind) {
   if (kind.empty() || kind == kKind) return Status();
-  return Status(StatusReason::kBadRequest, "decoded object cannot be converted to DeleteOptions");
+  return Status(StatusReason::kBadRequest,
+                "no kind " + Quoted(kind) + " is registered for this version");
 }
 
 Status WrongType(std::string_view member) {
@@ -119,14 +121,14 @@ Result<DeleteOptions> ReadMessage(std::string_view bytes) {
 Result<DeleteOptions> DecodeDeleteOptionsJson(std::string_view json) {
   const Result<Json> document = ParseJson(json);
   if (!document) {
-    return Unrecognized(
-        "couldn't get version/kind; json parse error: " + document.error().message(), kKind, json);
+    return Status(StatusReason::kBadRequest,
+                  "couldn't get version/kind; json parse error: " + document.error().message());
   }
   if (!document->is_object()) {
-    return Unrecognized(
-        "couldn't get version/kind; json parse error: json: cannot unmarshal into "
-        "Go value of type struct",
-        kKind, json);
+    return Status(
+        StatusReason::kBadRequest,
+        "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value "
+        "of type struct");
   }
   const Json* const kind = document->Find("kind");
   if (kind != nullptr && kind->type() == Json::Type::kString) {
@@ -156,9 +158,9 @@ Result<DeleteOptions> DecodeDeleteOptionsJson(std::string_view json) {
 
 Result<DeleteOptions> DecodeDeleteOptionsProtobuf(std::string_view data) {
   if (!data.starts_with(kMagic)) {
-    return Unrecognized(
-        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
-        kKind, data);
+    return Status(
+        StatusReason::kBadRequest,
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]");
   }
   std::string_view object;
   std::string_view kind;
@@ -179,7 +181,7 @@ Result<DeleteOptions> DecodeDeleteOptionsProtobuf(std::string_view data) {
       reader.SkipField();
     }
   }
-  if (!reader.ok()) return Unrecognized(reader.error(), kKind, data);
+  if (!reader.ok()) return Status(StatusReason::kBadRequest, reader.error());
   if (Status wrong = CheckKind(kind); !wrong.ok()) return wrong;
   return ReadMessage(object);
 }

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "api/patch_text.h"
 #include "api/quote.h"
+#include "api/type_meta.h"
 #include "api/yaml/yaml.h"
 #include "base/mutex.h"
 #include "base/random.h"
@@ -47,10 +49,14 @@ constexpr std::size_t kDeletionsAtOnce = 64;
 constexpr std::chrono::seconds kMinWatchTimeout{1800};
 
 constexpr Offer kObjectOffer{.shapes = true, .yaml = true, .protobuf = true};
-constexpr Offer kWatchOffer{.shapes = true, .yaml = false, .protobuf = true};
 // For documents that have no protobuf form here.
 constexpr Offer kDocumentOffer{.shapes = false, .yaml = true, .protobuf = false};
 constexpr Offer kNamespaceOffer{.shapes = true, .yaml = true, .protobuf = false};
+
+constexpr std::string_view kApplyPatch = "application/apply-patch+yaml";
+constexpr std::string_view kPatchTypes =
+    "application/json-patch+json, application/merge-patch+json, "
+    "application/strategic-merge-patch+json";
 
 Status BadRequest(std::string message) {
   return Status(StatusReason::kBadRequest, std::move(message));
@@ -66,6 +72,18 @@ Status Unrouted(StatusReason reason, std::string message) {
 }
 Status NoSuchPath() {
   return Unrouted(StatusReason::kNotFound, "the server could not find the requested resource");
+}
+// The router's refusals, which come before anything is read.
+Status NotAcceptable(bool watchable) {
+  std::string types = OfferedTypes(Offer());
+  if (watchable) {
+    types += ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+  }
+  return Unrouted(StatusReason::kNotAcceptable,
+                  "406: Not Acceptable\n\nAvailable representations: " + types);
+}
+Status UnsupportedMediaType() {
+  return Unrouted(StatusReason::kUnsupportedMediaType, "415: Unsupported Media Type");
 }
 Status NoSuchMethod() {
   return Unrouted(StatusReason::kMethodNotAllowed,
@@ -106,6 +124,7 @@ std::vector<std::string_view> Split(std::string_view path) {
 }
 
 Route FindRoute(std::string_view path) {
+  if (path.ends_with('/')) path.remove_suffix(1);
   const std::vector<std::string_view> all = Split(path);
   std::span<const std::string_view> parts(all);
   if (std::ranges::find(parts, std::string_view()) != parts.end()) return {};
@@ -192,26 +211,39 @@ Status JudgeFieldErrors(FieldValidation validation, const std::vector<std::strin
       "Event in version \"v1\" cannot be handled as a Event: strict decoding error: {}", joined));
 }
 
+// A refusal shows how the body begins, and that is the client's YAML, not our JSON.
+Status AboutYaml(const Status& refusal, std::string_view yaml) {
+  constexpr std::string_view kPrefix =
+      "the object provided is unrecognized (must be of type Event): ";
+  std::string_view why = refusal.message();
+  if (!why.starts_with(kPrefix)) return refusal;
+  why.remove_prefix(kPrefix.size());
+  return Unrecognized(why.substr(0, why.rfind(" (")), "Event", yaml);
+}
+
 // Reads the event in the body of a POST or PUT.
 Result<Event> DecodeBody(EventApi api, MediaType media, FieldValidation validation,
                          Exchange* exchange) {
   std::string body = exchange->TakeBody();
+  std::string yaml;
   if (media == MediaType::kYaml) {
     Result<std::string> json = YamlToJson(body);
-    if (!json) return json.error();
-    body = *std::move(json);
+    if (!json) return Unrecognized(json.error().message(), "Event", body);
+    yaml = std::exchange(body, *std::move(json));
   }
   std::vector<std::string> errors;
   const Codec& codec = media == MediaType::kProtobuf ? ProtobufCodec() : JsonCodec();
   Result<Event> event =
       codec.DecodeEvent(body, api, validation == FieldValidation::kIgnore ? nullptr : &errors);
-  if (event) {
+  if (!event && media == MediaType::kYaml) {
+    event = AboutYaml(event.error(), yaml);
+  } else if (event) {
     if (Status bad = JudgeFieldErrors(validation, errors, exchange); !bad.ok()) event = bad;
   }
   return event;
 }
 
-// The body's name and namespace must be the URL's.
+// The body's name must be the URL's. (The registry looks at the namespace.)
 Status CheckName(const ObjectMeta& metadata, const Route& route) {
   if (metadata.name.empty()) {
     return BadRequest(fmt::format(
@@ -222,11 +254,6 @@ Status CheckName(const ObjectMeta& metadata, const Route& route) {
     return BadRequest(
         fmt::format("the name of the object ({}) does not match the name on the URL ({})",
                     metadata.name, route.name));
-  }
-  if (!metadata.namespace_.empty() && metadata.namespace_ != route.name_space) {
-    return BadRequest(fmt::format(
-        "the namespace of the object ({}) does not match the namespace on the request ({})",
-        metadata.namespace_, route.name_space));
   }
   return Status();
 }
@@ -398,7 +425,9 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   // Negotiates the answer and checks what every request is held to; false where the
   // request has been answered with a refusal.
   static bool Begin(Exchange* exchange, const Offer& offer, bool is_list) {
-    Status bad = exchange->Accept(offer);
+    Status bad;
+    if (!Accepts(exchange->request().headers, Offer())) bad = NotAcceptable(is_list);
+    if (bad.ok()) bad = exchange->Accept(offer);
     if (bad.ok()) bad = CheckTimeout(exchange->query());
     if (bad.ok()) bad = CheckShapeName(exchange->representation(), is_list);
     if (!bad.ok()) exchange->SendStatus(bad);
@@ -437,13 +466,16 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
 
   void Get(ExchangePtr exchange, const Route& route) {
     if (!Begin(exchange.get(), kObjectOffer, false)) return;
+    if (IsSet(exchange->query(), "export")) {
+      return exchange->SendStatus(
+          BadRequest("the export parameter, deprecated since v1.14, is no longer supported"));
+    }
     std::uint64_t not_older_than = 0;
     if (const std::string* text = FindParameter(exchange->query(), "resourceVersion");
         text != nullptr && !text->empty()) {
       const Result<std::uint64_t> version = ParseResourceVersion(*text);
       if (!version) {
-        return exchange->SendStatus(
-            BadRequest("invalid resource version: " + version.error().message()));
+        return exchange->SendStatus(InvalidResourceVersion(*text));
       }
       not_older_than = *version;
     }
@@ -525,9 +557,9 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   void Patch(ExchangePtr exchange, const Route& route) {
     const std::optional<PatchType> type = BodyPatchType(exchange->request().headers);
     if (!type) {
-      return exchange->SendStatus(
-          UnknownBody("application/json-patch+json, application/merge-patch+json, "
-                      "application/strategic-merge-patch+json"));
+      // Server-side apply needs managedFields, which events here do not have.
+      const bool apply = exchange->request().headers.Get("content-type") == kApplyPatch;
+      return exchange->SendStatus(apply ? UnknownBody(kPatchTypes) : UnsupportedMediaType());
     }
     if (!Begin(exchange.get(), kObjectOffer, false)) return;
     if (exchange->request().body.size() > kMaxRequestBytes) {
@@ -546,21 +578,19 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
                          validation == FieldValidation::kIgnore ? nullptr : &errors);
           if (!event) return event;
           if (Status bad = CheckName(event->metadata, route); !bad.ok()) return bad;
-          if (Status bad = JudgePatchErrors(validation, errors, body, exchange.get()); !bad.ok()) {
-            return bad;
+          if (Status bad = JudgeFieldErrors(validation, errors, exchange.get()); !bad.ok()) {
+            return StrictPatchRefusal(bad, ShownPatch(current, route.api, type, body));
           }
           return event;
         },
         SendOutcome(exchange, route));
   }
 
-  static Status JudgePatchErrors(FieldValidation validation, const std::vector<std::string>& errors,
-                                 std::string_view patch, Exchange* exchange) {
-    Status bad = JudgeFieldErrors(validation, errors, exchange);
-    if (bad.ok()) return bad;
+  // The same refusal has another form for patches.
+  static Status StrictPatchRefusal(const Status& bad, std::string_view shown) {
     std::string_view why = bad.message();
     why.remove_prefix(why.find("strict decoding error"));
-    std::string body = fmt::format("Invalid value: {}: {}", Quoted(patch), why);
+    std::string body = fmt::format("Invalid value: {}: {}", Quoted(shown), why);
     Status::Parts parts;
     parts.reason = StatusReason::kInvalid;
     parts.message = " \"\" is invalid: patch: " + body;
@@ -589,7 +619,14 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     const bool watch = route.forced_watch || IsSet(exchange->query(), "watch");
     if (!watch && !Begin(exchange.get(), kObjectOffer, true)) return;
     if (watch) {
-      Status bad = exchange->Accept(kWatchOffer);
+      Status bad;
+      if (!Accepts(exchange->request().headers, kObjectOffer)) bad = NotAcceptable(true);
+      if (bad.ok()) bad = exchange->Accept(kObjectOffer);
+      if (bad.ok() && exchange->representation().media == MediaType::kYaml) {
+        bad = Status(StatusReason::kNotAcceptable,
+                     "only the following media types are accepted: application/json;stream=watch, "
+                     "application/vnd.kubernetes.protobuf;stream=watch");
+      }
       if (bad.ok()) bad = CheckShapeName(exchange->representation(), false);
       if (!bad.ok()) return exchange->SendStatus(bad);
     }
@@ -739,10 +776,8 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (path == "/version") return SendVersion(exchange);
     if (path == "/herald/retention") return SendRetention(exchange);
     if (path.starts_with("/openapi/") && SendOpenApi(path, exchange)) return;
-    const RequestInfo& info = exchange.call().info;
-    if (info.is_resource && IsListedGroupVersion(info.api_group, info.api_version)) {
-      return exchange.SendStatus(NoSuchPath());
-    }
+    if (IsBelowListedGroup(path)) return exchange.SendStatus(NoSuchPath());
+    if (path.starts_with("/openapi/")) return exchange.Send(404, {}, {});
     exchange.SetHeader("x-content-type-options", "nosniff");
     exchange.Send(404, "text/plain; charset=utf-8", "404 page not found\n");
   }
@@ -750,19 +785,28 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   static void SendDiscovery(std::string_view path, const std::string& plain, Exchange& exchange) {
     if ((path == "/api" || path == "/apis") &&
         PrefersAggregatedDiscovery(exchange.request().headers)) {
-      return SendTagged(exchange, kAggregatedDiscoveryType, AggregatedDiscovery(path), "public");
+      exchange.SetHeader("cache-control", "public");
+      return SendTagged(exchange, kAggregatedDiscoveryType, AggregatedDiscovery(path));
     }
-    if (Status bad = exchange.Accept(kDocumentOffer); !bad.ok()) return exchange.SendStatus(bad);
+    Status bad;
+    if (!Accepts(exchange.request().headers, Offer())) bad = NotAcceptable(false);
+    if (bad.ok() && !exchange.Accept(kDocumentOffer).ok()) {
+      bad = Status(StatusReason::kNotAcceptable,
+                   "only the following media types are accepted: " + OfferedTypes(Offer()));
+    }
+    if (!bad.ok()) return exchange.SendStatus(bad);
     exchange.SendJson(200, plain);
   }
 
+  static std::string EntityTag(std::string_view body) {
+    return fmt::format("\"{}\"", DocumentHash(body));
+  }
+
   // A document that clients may keep: they get it again only when it has changed.
-  static void SendTagged(Exchange& exchange, std::string_view content_type, std::string_view body,
-                         std::string cache_control) {
-    const std::string tag = fmt::format("\"{}\"", DocumentHash(body));
+  static void SendTagged(Exchange& exchange, std::string_view content_type, std::string_view body) {
+    const std::string tag = EntityTag(body);
     exchange.SetHeader("etag", tag);
     exchange.SetHeader("vary", "Accept");
-    exchange.SetHeader("cache-control", std::move(cache_control));
     if (exchange.request().headers.Get("if-none-match") == tag) return exchange.Send(304, {}, {});
     exchange.Send(200, content_type, std::string(body));
   }
@@ -772,10 +816,12 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     // ours, for people.
     exchange.Send(
         200, "application/json",
-        IndentJson(fmt::format(R"({{"major":"1","minor":"36","gitVersion":"v1.36.3+herald-{}",)"
-                               R"("gitCommit":"","gitTreeState":"","buildDate":"","goVersion":"",)"
-                               R"("compiler":"","platform":"linux/amd64"}})",
-                               HERALD_VERSION)));
+        IndentJson(fmt::format(
+            R"({{"major":"1","minor":"36","emulationMajor":"1","emulationMinor":"36",)"
+            R"("minCompatibilityMajor":"1","minCompatibilityMinor":"35","gitVersion":"v1.36.3+herald-{}",)"
+            R"("gitCommit":"","gitTreeState":"","buildDate":"","goVersion":"",)"
+            R"("compiler":"","platform":"linux/amd64"}})",
+            HERALD_VERSION)));
   }
 
   void SendRetention(Exchange& exchange) const {
@@ -795,17 +841,18 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
 
   static bool SendOpenApi(std::string_view path, Exchange& exchange) {
     const Result<OpenApiAnswer> answer =
-        FindOpenApi(path, exchange.request().headers, exchange.query());
-    if (!answer) {
-      if (answer.error().Is(StatusReason::kNotFound)) return false;
-      exchange.SendStatus(answer.error());
-      return true;
-    }
-    if (!answer->location.empty()) {
-      exchange.SetHeader("location", answer->location);
-      exchange.Send(301, {}, {});
+        FindOpenApi(path, exchange.request().headers, FindParameter(exchange.query(), "hash"));
+    if (!answer) return false;
+    if (answer->immutable) exchange.SetHeader("cache-control", "public, immutable");
+    if (!answer->location.empty()) exchange.SetHeader("location", answer->location);
+    if (!answer->tagged) {
+      exchange.Send(200, answer->content_type, answer->body);
+    } else if (answer->location.empty()) {
+      SendTagged(exchange, answer->content_type, answer->body);
     } else {
-      SendTagged(exchange, answer->content_type, answer->body, answer->cache_control);
+      exchange.SetHeader("etag", EntityTag(answer->body));
+      exchange.SetHeader("vary", "Accept");
+      exchange.Send(301, answer->content_type, {});
     }
     return true;
   }

@@ -198,10 +198,12 @@ const std::string& AggregatedDiscovery(std::string_view path) {
   return path == "/api" ? core : groups;
 }
 
-bool IsListedGroupVersion(std::string_view group, std::string_view version) {
-  if (group.empty()) return version == "v1";
-  const Group* const found = FindGroup(group);
-  return found != nullptr && found->version == version;
+bool IsBelowListedGroup(std::string_view path) {
+  if (path.starts_with("/api/")) return true;
+  constexpr std::string_view kPrefix = "/apis/";
+  if (!path.starts_with(kPrefix)) return false;
+  path.remove_prefix(kPrefix.size());
+  return FindGroup(path.substr(0, path.find('/'))) != nullptr;
 }
 
 std::string DocumentHash(std::string_view document) {

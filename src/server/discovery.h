@@ -19,9 +19,9 @@ const std::string& AggregatedDiscovery(std::string_view path);
 inline constexpr std::string_view kAggregatedDiscoveryType =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-// Whether a group-version is listed: unknown paths below it get a Status, others plain
-// text.
-bool IsListedGroupVersion(std::string_view group, std::string_view version);
+// Whether the path lies below /api or a group that is listed: what is not found there gets a
+// Status, other paths plain text.
+bool IsBelowListedGroup(std::string_view path);
 
 // "A0B1...", the SHA-512 of a document in upper-case hex, as upstream names them.
 std::string DocumentHash(std::string_view document);

@@ -9,6 +9,7 @@
 
 #include "api/continue_token.h"
 #include "api/event_keys.h"
+#include "api/quote.h"
 #include "server/stored_event.h"
 
 namespace herald::server {
@@ -287,10 +288,7 @@ Status ReadVersion(const ListOptions& options, Reading* reading) {
   if (options.resource_version.empty() || options.resource_version == "0") return Status();
   const Result<std::uint64_t> version = ParseResourceVersion(options.resource_version);
   if (!version || *version > static_cast<std::uint64_t>(INT64_MAX)) {
-    const Result<std::uint64_t> reason = ParseResourceVersion(options.resource_version);
-    return BadRequest(
-        fmt::format("invalid resource version: {}",
-                    reason ? std::string("it is too large") : reason.error().message()));
+    return InvalidResourceVersion(options.resource_version);
   }
   const bool exact = options.resource_version_match == "Exact" ||
                      (options.resource_version_match.empty() && options.limit > 0);
@@ -363,8 +361,14 @@ Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current) {
       fmt::format("Timeout: Too large resource version: {}, current: {}", asked, current);
   parts.details.emplace().causes.push_back(
       {"ResourceVersionTooLarge", "Too large resource version", ""});
-  parts.retry_after = std::chrono::seconds(1);
   return Status(std::move(parts));
+}
+
+Status InvalidResourceVersion(std::string_view text) {
+  const Result<std::uint64_t> version = ParseResourceVersion(text);
+  return BadRequest(fmt::format("invalid resource version: resourceVersion: Invalid value: {}: {}",
+                                Quoted(text),
+                                version ? "value out of range" : version.error().message()));
 }
 
 }  // namespace herald::server

@@ -59,5 +59,7 @@ void ReadEventPage(store::Store* store, const EventFilter& filter, const ListOpt
 
 // 504 as reflectors know it: the client has seen a revision that is not here yet.
 Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current);
+// 400: what the client calls a version is none.
+Status InvalidResourceVersion(std::string_view text);
 
 }  // namespace herald::server

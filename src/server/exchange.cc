@@ -130,7 +130,7 @@ void AddStatusHeaders(const Status& status, http::Headers* headers) {
   if (status.retry_after().count() > 0) {
     headers->Set("retry-after", std::to_string(status.retry_after().count()));
   }
-  if (status.code() == 403 || status.code() >= 500) {
+  if (status.code() == 403) {
     headers->Set("x-content-type-options", "nosniff");
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <utility>
 #include <vector>
@@ -133,10 +134,12 @@ bool WantsPretty(const http::Headers& headers, const http::Query& query) {
   return IsPerson(headers.Get("user-agent"));
 }
 
-// The header without what follows a semicolon.
-std::string_view BareContentType(const http::Headers& headers) {
+// The header without what follows a semicolon, in lower case.
+std::string BareContentType(const http::Headers& headers) {
   std::string_view rest = headers.Get("content-type");
-  return Trim(TakeUpTo(';', &rest));
+  std::string type(Trim(TakeUpTo(';', &rest)));
+  for (char& c : type) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return type;
 }
 
 }  // namespace
@@ -184,8 +187,22 @@ std::string OfferedTypes(const Offer& offer) {
   return types;
 }
 
+bool Accepts(const http::Headers& headers, const Offer& offer) {
+  const std::string_view accept = headers.Get("accept");
+  if (accept.empty()) return true;
+  for (std::string_view rest = accept; !rest.empty();) {
+    std::string_view clause = TakeUpTo(',', &rest);
+    const std::string_view media = Trim(TakeUpTo(';', &clause));
+    if (media == "*/*") return true;
+    for (const MediaType offered : kMediaTypes) {
+      if (IsOffered(offered, offer) && media == MediaTypeName(offered)) return true;
+    }
+  }
+  return false;
+}
+
 std::optional<MediaType> BodyMediaType(const http::Headers& headers) {
-  const std::string_view type = BareContentType(headers);
+  const std::string type = BareContentType(headers);
   if (type.empty()) return MediaType::kJson;
   for (const MediaType media : kMediaTypes) {
     if (type == MediaTypeName(media)) return media;
@@ -194,7 +211,7 @@ std::optional<MediaType> BodyMediaType(const http::Headers& headers) {
 }
 
 std::optional<PatchType> BodyPatchType(const http::Headers& headers) {
-  const std::string_view type = BareContentType(headers);
+  const std::string type = BareContentType(headers);
   for (const PatchType patch : {PatchType::kStrategicMerge, PatchType::kMerge, PatchType::kJson}) {
     if (type == PatchMediaType(patch)) return patch;
   }

@@ -46,6 +46,10 @@ struct Offer {
 std::optional<Representation> Negotiate(const http::Headers& headers, const http::Query& query,
                                         const Offer& offer);
 
+// A coarser look that comes first, as upstream's router does it: whether any of the offered
+// types is named at all, or */*. Nothing else counts, not even application/*.
+bool Accepts(const http::Headers& headers, const Offer& offer);
+
 // The media types on offer, as a refusal lists them.
 std::string OfferedTypes(const Offer& offer);
 

@@ -94,7 +94,6 @@ void FillSystemMetadata(WallTime now, ObjectMeta* metadata) {
   metadata->self_link.clear();
   metadata->deletion_timestamp.reset();
   metadata->deletion_grace_period_seconds.reset();
-  metadata->generation = 0;
   metadata->uid = RandomUuid();
   metadata->creation_timestamp = InSeconds(now);
 }
@@ -197,9 +196,10 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
 
   void Start(WallTime now) {
     ObjectMeta& metadata = outcome_.event.metadata;
-    if (!metadata.resource_version.empty()) {
+    if (!metadata.resource_version.empty() && metadata.resource_version != "0") {
       return done_(BadRequest("resourceVersion should not be set on objects to be created"));
     }
+    metadata.resource_version.clear();
     if (Status wrong = SetNamespace(target_.name_space, &metadata); !wrong.ok()) {
       return done_(wrong);
     }
@@ -377,7 +377,10 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
     store_->Commit(std::move(write), [self = shared_from_this()](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
       if (!written->committed) return self->Try(std::move(written->current));
-      self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
+      // What has gone with its last finalizer is shown as it was when it went.
+      if (!self->outcome_.deleted) {
+        self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
+      }
       self->done_(std::move(self->outcome_));
     });
   }

@@ -77,9 +77,9 @@ class OptionErrors {
   void Invalid(std::string_view field, std::string_view shown, std::string_view why) {
     Add("FieldValueInvalid", field, fmt::format("Invalid value: {}: {}", shown, why));
   }
-  void NotSupported(std::string_view field, std::string_view value, std::string_view supported) {
+  void NotSupported(std::string_view field, std::string_view shown, std::string_view supported) {
     Add("FieldValueNotSupported", field,
-        fmt::format("Unsupported value: {}: supported values: {}", Quoted(value), supported));
+        fmt::format("Unsupported value: {}: supported values: {}", shown, supported));
   }
   void TooLong(std::string_view field, std::size_t max_bytes) {
     Add("FieldValueTooLong", field,
@@ -126,7 +126,7 @@ void CheckList(const ListOptions& options, OptionErrors* errors) {
       errors->Forbidden(kMatch, "resourceVersionMatch is forbidden when continue is provided");
     }
     if (match != "Exact" && match != "NotOlderThan") {
-      errors->NotSupported(kMatch, match, R"("Exact", "NotOlderThan", "")");
+      errors->NotSupported(kMatch, Quoted(match), R"("Exact", "NotOlderThan", "")");
     }
     if (match == "Exact" && options.resource_version == "0") {
       errors->Forbidden(kMatch,
@@ -150,7 +150,7 @@ void CheckWatch(const ListOptions& options, OptionErrors* errors) {
     errors->Forbidden(
         kMatch, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
   }
-  if (match != "NotOlderThan") errors->NotSupported(kMatch, match, R"("NotOlderThan")");
+  if (match != "NotOlderThan") errors->NotSupported(kMatch, Quoted(match), R"("NotOlderThan")");
   if (!options.continue_.empty()) {
     errors->Forbidden(kMatch, "resourceVersionMatch is forbidden when continue is provided");
   }
@@ -158,10 +158,10 @@ void CheckWatch(const ListOptions& options, OptionErrors* errors) {
 
 void CheckDryRun(const std::vector<std::string>& dry_run, OptionErrors* errors) {
   for (const std::string& value : dry_run) {
-    if (value != "All") {
-      errors->NotSupported("dryRun", value, R"("All")");
-      return;
-    }
+    if (value == "All") continue;
+    std::string all;
+    for (const std::string& one : dry_run) all += (all.empty() ? "" : ",") + Quoted(one);
+    return errors->NotSupported("dryRun", '[' + all + ']', R"("All")");
   }
 }
 
@@ -259,10 +259,13 @@ Result<WriteOptions> ParseWriteOptions(const http::Query& query, std::string_vie
   const std::string manager = Parameter(query, "fieldManager");
   if (manager.size() > kMaxManagerBytes) errors.TooLong("fieldManager", kMaxManagerBytes);
   for (std::string_view rest = manager; !rest.empty();) {
-    if (TakeCodePoint(&rest) < 0x20) {
-      errors.Invalid("fieldManager", Quoted(manager), "should only contain printable characters");
-      break;
-    }
+    const std::size_t at = manager.size() - rest.size();
+    const char32_t c = TakeCodePoint(&rest);
+    if (IsPrintable(c)) continue;
+    errors.Invalid("fieldManager", Quoted(manager),
+                   fmt::format("invalid character U+{:04X} (at position {})",
+                               static_cast<std::uint32_t>(c), at));
+    break;
   }
   std::vector<std::string> dry_run;
   for (const auto& [name, value] : query) {
@@ -277,7 +280,7 @@ Result<WriteOptions> ParseWriteOptions(const http::Query& query, std::string_vie
   } else if (validation == "Strict") {
     options.field_validation = FieldValidation::kStrict;
   } else if (!validation.empty() && validation != "Warn") {
-    errors.NotSupported("fieldValidation", validation, R"("", "Ignore", "Warn", "Strict")");
+    errors.NotSupported("fieldValidation", Quoted(validation), R"("", "Ignore", "Strict", "Warn")");
   }
   if (Status invalid = std::move(errors).ToStatus(kind); !invalid.ok()) return invalid;
   return options;
@@ -307,7 +310,7 @@ Status CheckDeleteOptions(const DeleteOptions& options) {
   }
   if (options.propagation_policy && *options.propagation_policy != "Foreground" &&
       *options.propagation_policy != "Background" && *options.propagation_policy != "Orphan") {
-    errors.NotSupported("propagationPolicy", *options.propagation_policy,
+    errors.NotSupported("propagationPolicy", Quoted(*options.propagation_policy),
                         R"("Foreground", "Background", "Orphan", "nil")");
   }
   CheckDryRun(options.dry_run, &errors);

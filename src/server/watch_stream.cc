@@ -192,7 +192,9 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     if (phase_ == Phase::kInitial) WriteInitial();
     if (phase_ == Phase::kLive) WriteChanges();
     if (phase_ == Phase::kDone) return;
-    if ((orders & kBookmark) != 0 && phase_ == Phase::kLive && !is_full()) WriteBookmark(false);
+    // A bookmark tells nothing where the last frame told it already.
+    const bool mark = (orders & kBookmark) != 0 && phase_ == Phase::kLive && progress_ > told_;
+    if (mark && !is_full()) WriteBookmark(false);
     if ((orders & kEnd) != 0) {
       Flush();
       responder_->End();
@@ -257,6 +259,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   void OpenWatch(store::Revision after) {
     progress_ = after;
+    told_ = after;
     Result<std::unique_ptr<store::Watch>> watch =
         state_->store()->NewWatch(EventKeyPrefix(request_.filter.name_space()), after,
                                   [self = weak_from_this(), state = state_] {
@@ -296,6 +299,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     const bool matches = now_is != nullptr && request_.filter.Matches(*now_is);
     const bool matched = was != nullptr && request_.filter.Matches(*was);
     // To a watcher with a selector, what begins to match is new and what ceases is gone.
+    if (matches || matched) told_ = change.revision();
     if (matches) {
       PutShared(matched ? WatchType::kModified : WatchType::kAdded, *now_is, frames.get(), now);
     } else if (matched) {
@@ -312,6 +316,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     Event mark;
     mark.metadata.resource_version = ToResourceVersion(progress_);
     if (ends_initial_events) mark.metadata.annotations.emplace(kInitialEventsEnd, "true");
+    told_ = progress_;
     Put(EncodeFrame(WatchType::kBookmark, mark, request_.form, TakeColumns(),
                     state_->clock().Now()));
     Flush();
@@ -377,6 +382,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
   std::size_t next_in_page_ = 0;
   std::unique_ptr<store::Watch> watch_;
   store::Revision progress_ = 0;  // all changes up to here have been seen
+  store::Revision told_ = 0;      // and the client knows it up to here
   bool needs_columns_;
   std::string buffer_;  // frames that are not written yet
   http::Chunk shared_;  // the same, if it is one that others have, too; buffer_ is empty then
