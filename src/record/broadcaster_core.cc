@@ -1,19 +1,31 @@
 #include "record/broadcaster_core.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace herald {
 namespace {
 
-// How long the distributor waits for more events after the last one, before it has to
-// be woken: a wake-up takes ten times as long as recording an event. Short enough that
-// nobody misses an event in the meantime, and that a queue of usual size does not fill.
+// How long the distributor lets events gather after it has handed some out. A wake-up
+// takes ten times as long as recording an event, and so does a round of the distributor,
+// for one event as for a hundred. Short enough that nobody misses an event meanwhile;
+// and when the queue fills up it is called earlier.
 constexpr std::chrono::microseconds kLinger{50};
 
-// How many events a handler is called with before it lets others on the executor have
-// a turn.
-constexpr std::size_t kEventsPerTurn = 64;
+// How many calls may find the queue full and let go of their processor before they look
+// once more, per round of the distributor. It may well be they who keep it from running:
+// four threads that record on two processors lose two thirds of their events otherwise.
+// Where that is not the reason, only so few are held up, and the others drop at once.
+constexpr int kMostGiveWay = 16;
+
+// How long a handler is called with events before it lets others on the executor have a
+// turn. The distributor is among the others: with a handler that keeps up it finds the
+// channel empty again, and drops nothing.
+constexpr std::chrono::microseconds kTurn{500};
+
+// How many events a handler takes out of its channel at once.
+constexpr std::size_t kEventsAtOnce = 64;
 
 Status AlreadyStopped() { return Status(StatusReason::kGone, "broadcaster already stopped"); }
 
@@ -44,18 +56,24 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
   }
 
   void Run() {
-    channel_->Take(kEventsPerTurn, &events_);
-    for (const Published& published : events_) {
-      if (stopped_) break;
-      try {
-        function_(*published.event);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): it hurts nobody but itself
+    const auto end = std::chrono::steady_clock::now() + kTurn;
+    do {
+      channel_->Take(kEventsAtOnce, &events_);
+      for (const Published& published : events_) {
+        if (stopped_) break;
+        try {
+          function_(*published.event);
+        } catch (...) {  // NOLINT(bugprone-empty-catch): it hurts nobody but itself
+        }
       }
-    }
-    events_.clear();
-    if (!channel_->empty()) return Post();
-    --wakes_;
-    on_progress_();
+      events_.clear();
+      if (channel_->empty()) {
+        --wakes_;
+        on_progress_();
+        return;
+      }
+    } while (std::chrono::steady_clock::now() < end);
+    Post();
   }
 
   Strand strand_;
@@ -80,6 +98,10 @@ bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
          (occupied_ == 0 || occupied_bytes_ + bytes <= options_.queue_bytes);
 }
 
+bool Broadcaster::Core::FillingUp() const {
+  return occupied_ > options_.incoming_events / 4 || occupied_bytes_ > options_.queue_bytes / 4;
+}
+
 Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
   ++recorded_;
   if (stopped_) {
@@ -94,10 +116,8 @@ Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
   occupied_bytes_ += published.bytes;
   ++next_position_;
   incoming_.push_back(std::move(published));
-  const bool filling_up =
-      occupied_ > options_.incoming_events / 4 || occupied_bytes_ > options_.queue_bytes / 4;
-  *wake =
-      distributor_ == Distributor::kIdle || (distributor_ == Distributor::kLingering && filling_up);
+  *wake = distributor_ == Distributor::kIdle ||
+          (distributor_ == Distributor::kLingering && FillingUp());
   if (*wake) distributor_ = Distributor::kWorking;
   return Status();
 }
@@ -107,6 +127,12 @@ Status Broadcaster::Core::Publish(Published published) {
   Status status;
   {
     MutexLock lock(mu_);
+    if (may_linger_ && !stopped_ && !HasRoom(published.bytes) && gave_way_ < kMostGiveWay) {
+      ++gave_way_;
+      lock.Unlock();
+      std::this_thread::yield();
+      lock.Lock();
+    }
     status = PublishLocked(std::move(published), &wake);
   }
   if (wake) ScheduleDistribution();
@@ -151,16 +177,11 @@ bool Broadcaster::Core::TakeBatch() {
   {
     MutexLock lock(mu_);
     if (incoming_.empty()) {
-      const bool linger = may_linger_ && distributor_ == Distributor::kWorking;
-      distributor_ = linger ? Distributor::kLingering : Distributor::kIdle;
-      if (!linger) return false;
-      lock.Unlock();
-      executor_->PostAt(executor_->clock().Steady() + kLinger, [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) self->ScheduleDistribution();
-      });
+      distributor_ = Distributor::kIdle;
       return false;
     }
     distributor_ = Distributor::kWorking;
+    gave_way_ = 0;
     batch_.swap(incoming_);
     batch_base_ = next_position_ - batch_.size();
     for (const auto& channel : channels_) batch_progress_.emplace_back(channel, 0);
@@ -198,17 +219,33 @@ void Broadcaster::Core::Distribute() {
 
   std::size_t bytes = 0;
   for (const Published& published : batch_) bytes += published.bytes;
+  bool linger = false;
   {
     MutexLock lock(mu_);
     occupied_ -= batch_.size();
     occupied_bytes_ -= bytes;
+    linger = may_linger_ && !FillingUp();
+    if (linger) distributor_ = Distributor::kLingering;
   }
   room_.NotifyAll();
   batch_.clear();
   batch_progress_.clear();
-  // Once more in any case, after the listeners: what is recorded in the meantime finds
-  // a distributor that need not be woken, which costs more than recording an event.
-  DistributeAfterOthers();
+  if (linger) {
+    Linger();
+    NotifyProgress();
+  } else {
+    DistributeAfterOthers();
+  }
+}
+
+void Broadcaster::Core::Linger() {
+  if (timer_set_.exchange(true)) return;
+  executor_->PostAt(executor_->clock().Steady() + kLinger, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->timer_set_ = false;
+    self->ScheduleDistribution();
+  });
 }
 
 Channel::Options Broadcaster::Core::ChannelOptions() const {

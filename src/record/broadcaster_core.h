@@ -72,17 +72,20 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
 
   // What the distributor does, and so whether a new event has to wake it:
   //
-  //   idle --event--> working --nothing left--> lingering --still nothing--> idle
-  //                      ^                          |
-  //                      `------ many events -------' or some, after a while
+  //   idle --event--> working --handed out--> lingering --nothing, after a while--> idle
+  //                      ^                        |
+  //                      `----- many events ------' or some, after a while
   enum class Distributor : std::uint8_t { kIdle, kWorking, kLingering };
 
   Status PublishLocked(Published&& published, bool* wake) REQUIRES(mu_);
   bool HasRoom(std::size_t bytes) const REQUIRES(mu_);
+  // Whether the queue may be full before the distributor comes by itself.
+  bool FillingUp() const REQUIRES(mu_);
   // Lets Distribute() run soon, or after all that the executor has to do by now. There
   // is never more than one call to come.
   void ScheduleDistribution();
   void DistributeAfterOthers();
+  void Linger();
   void Distribute() EXCLUDES(mu_);
   // False if there is nothing to hand out.
   bool TakeBatch() EXCLUDES(mu_);
@@ -101,6 +104,7 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   const bool may_linger_;
   Strand strand_;
   std::atomic<bool> scheduled_{false};  // a call of Distribute() is to come
+  std::atomic<bool> timer_set_{false};  // one will come when it has lingered
 
   // What the distributor is handing out; the strand's alone.
   std::vector<Published> batch_;
@@ -116,6 +120,7 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   std::uint64_t next_position_ GUARDED_BY(mu_) = 0;
   Distributor distributor_ GUARDED_BY(mu_) = Distributor::kIdle;
   bool stopped_ GUARDED_BY(mu_) = false;
+  int gave_way_ GUARDED_BY(mu_) = 0;  // calls that found the queue full, in this round
   std::vector<std::shared_ptr<Channel>> channels_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<Handler>> handlers_ GUARDED_BY(mu_);
   std::vector<SinkEntry> sinks_ GUARDED_BY(mu_);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "herald/api/reference.h"
-#include "record/event_pool.h"
 #include "record/recorder_state.h"
 
 namespace herald {
@@ -83,19 +82,32 @@ std::shared_ptr<const Interested> Recorder::State::WhoIsInterested(Occurrence* o
       Interested{options_.on_outcome, std::move(occurrence->on_outcome)});
 }
 
+// Whatever is set here for one style is set for the other, too: the event has been
+// another recorder's before.
+void Recorder::State::SetCommon(herald::Event* event) const {
+  const bool old_style = options_.api == EventApi::kCoreV1;
+  event->reporting_controller = options_.component;
+  event->reporting_instance = reporting_instance_;
+  event->source = old_style ? EventSource{options_.component, options_.host} : EventSource();
+  event->first_timestamp = event->last_timestamp = Time();
+  event->event_time = MicroTime();
+  event->count = old_style ? 1 : 0;
+}
+
 std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectReference& object,
                                                                 Occurrence* occurrence,
                                                                 std::string_view message) const {
   const bool exact = core_->options().upstream_exact;
   const WallTime now = core_->clock().Now();
+  const WallTime unique = exact ? now : Unique(now);
   const Timestamp when(occurrence->when.value_or(now));
 
-  // Whatever is set here for one style is set for the other, too: the event has been
-  // another one before.
-  auto event = TakePooledEvent();
+  auto [event, is_mine] = TakePooledEvent(maker_id_);
+  if (!is_mine) SetCommon(event.get());
+  // The same holds for these: each is set, whatever the occurrence.
   event->metadata.namespace_.assign(object.namespace_.empty() ? std::string_view("default")
                                                               : object.namespace_);
-  event->metadata.name = MakeEventName(object.name, exact ? now : Unique(now));
+  MakeEventName(object.name, unique, &event->metadata.name);
   event->metadata.annotations = std::move(occurrence->annotations);
   event->involved_object = object;
   event->type = occurrence->type;
@@ -103,20 +115,10 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
   event->action = occurrence->action;
   event->message = message;
   event->related = std::move(occurrence->related);
-  event->reporting_controller = options_.component;
-  event->reporting_instance = reporting_instance_;
   if (options_.api == EventApi::kCoreV1) {
-    event->source.component = options_.component;
-    event->source.host = options_.host;
     event->first_timestamp = event->last_timestamp = Time(when.seconds(), when.nanos());
-    event->count = 1;
-    event->event_time = MicroTime();
     if (!exact) Cut(kMaxMessage, &event->message);
   } else {
-    event->source.component.clear();
-    event->source.host.clear();
-    event->first_timestamp = event->last_timestamp = Time();
-    event->count = 0;
     event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
     if (!exact) {
       // The server asks for an action; the old calls have none to give.
