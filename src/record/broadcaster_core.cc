@@ -272,6 +272,16 @@ Status Broadcaster::Core::AddHandler(std::function<void(const Event&)> function)
 }
 
 Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions options) {
+  std::unique_ptr<Spool> spool;
+  if (options.spool) {
+    if (options_.upstream_exact) {
+      return Status(StatusReason::kInvalid, "upstream_exact has no spool: client-go has none");
+    }
+    Result<std::unique_ptr<Spool>> opened = Spool::Open(*options.spool);
+    if (!opened) return opened.error();
+    spool = *std::move(opened);
+  }
+  const bool starts_now = options_.upstream_exact || spool;
   Channel::Options channel_options = ChannelOptions();
   channel_options.prefer_warnings = options.prefer_warnings;
   const auto delivery = std::make_shared<Delivery>(Delivery::Setup{
@@ -281,6 +291,7 @@ Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions option
       .clock = &clock_,
       .log = options_.log,
       .upstream_exact = options_.upstream_exact,
+      .spool = std::move(spool),
       .max_bytes = options_.queue_bytes,
       .on_progress =
           [weak = weak_from_this()] {
@@ -308,8 +319,9 @@ Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions option
                       .dropped_before = dropped_,
                       .lost_before = lost_});
   }
-  // Upstream's timers run from now on, not from the first event.
-  if (options_.upstream_exact) delivery->Wake();
+  // Upstream's timers run from now on, not from the first event; and what is on disk has
+  // waited long enough.
+  if (starts_now) delivery->Wake();
   return Status();
 }
 
@@ -326,7 +338,7 @@ std::vector<std::pair<std::string, SinkStats>> Broadcaster::Core::Stats() const 
     SinkStats stats = sink.delivery->Stats();
     {
       MutexLock lock(mu_);
-      stats.recorded = recorded_ - sink.recorded_before;
+      stats.recorded += recorded_ - sink.recorded_before;
       stats[Outcome::kInvalid] += invalid_ - sink.invalid_before;
       stats[Outcome::kDropped] += dropped_ - sink.dropped_before;
       stats[Outcome::kLost] += lost_ - sink.lost_before;
@@ -391,12 +403,16 @@ bool Broadcaster::Core::WaitUntilDrained(std::chrono::nanoseconds patience) {
 }
 
 DrainReport Broadcaster::Core::Flush(std::chrono::nanoseconds patience) {
+  return Drain(patience, /*last=*/false);
+}
+
+DrainReport Broadcaster::Core::Drain(std::chrono::nanoseconds patience, bool last) {
   const auto start = std::chrono::steady_clock::now();
   // What was recorded must have reached the sinks before they are told to flush, or
   // they would take their series for complete too early. Half of the time at most, or
   // one object that the server does not take would cost the counts of all others.
   WaitUntilDrained(patience / 2);
-  for (const auto& delivery : Deliveries()) delivery->RequestFlush();
+  for (const auto& delivery : Deliveries()) delivery->RequestFlush(last);
   const auto spent = std::chrono::steady_clock::now() - start;
   const bool drained = WaitUntilDrained(
       std::max<std::chrono::nanoseconds>(patience - spent, std::chrono::nanoseconds::zero()));
@@ -409,7 +425,7 @@ DrainReport Broadcaster::Core::Shutdown(std::chrono::nanoseconds patience) {
     stopped_ = true;
   }
   room_.NotifyAll();
-  DrainReport report = Flush(patience);
+  DrainReport report = Drain(patience, /*last=*/true);
 
   std::vector<std::shared_ptr<Channel>> channels;
   std::vector<std::shared_ptr<Handler>> handlers;

@@ -90,6 +90,7 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
                                             std::vector<Published> prefix) REQUIRES(mu_);
   Channel::Options ChannelOptions() const;
   std::vector<std::shared_ptr<Delivery>> Deliveries() const EXCLUDES(mu_);
+  DrainReport Drain(std::chrono::nanoseconds patience, bool last) EXCLUDES(mu_);
   bool Drained() const EXCLUDES(mu_);
   bool WaitUntilDrained(std::chrono::nanoseconds patience);
   void NotifyProgress() EXCLUDES(progress_mu_);

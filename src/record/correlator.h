@@ -20,9 +20,9 @@ struct Correlation {
   };
 
   Action action = Action::kSend;
-  SinkRequest request;
+  SinkRequest request{};
   // Names the state that the answer to `request` belongs to; see Learn().
-  std::string key;
+  std::string key{};
 };
 
 // A Correlator decides what one recorded event becomes on the wire: a new object, a

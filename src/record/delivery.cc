@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "herald/api/reference.h"
@@ -25,12 +26,30 @@ constexpr std::chrono::minutes kMaxRetryAfter{5};
 // How often losses are reported at most.
 constexpr std::chrono::minutes kReportInterval{1};
 
+// How long what is on disk waits for another round of tries: a server that was away for
+// two minutes, and all tries take as long, is seldom back in less.
+constexpr std::chrono::minutes kReplayInterval{1};
+
+// Of how many events it is remembered that a count of theirs is on disk.
+constexpr std::size_t kMaxKeptCounts = 4096;
+
 bool IsOldStyle(const Event& event) { return event.event_time.is_zero(); }
 
 // Outcomes that a reader of events would miss without noticing.
 constexpr Outcome kLosses[] = {Outcome::kDropped, Outcome::kRejected, Outcome::kGaveUp};
 
 Status ShutDown() { return Status(StatusReason::kCancelled, "the broadcaster was shut down"); }
+
+// Where an event is on the server.
+std::string PlaceOf(const Event& event) {
+  return event.metadata.namespace_ + "/" + event.metadata.name;
+}
+
+std::int32_t CountOf(const Event& event) {
+  return event.series ? event.series->count : event.count;
+}
+
+bool IsGood(Outcome outcome) { return outcome == Outcome::kWritten || outcome == Outcome::kMerged; }
 
 bool NamespaceIsTerminating(const Status& status) {
   const auto& causes = status.details().causes;
@@ -72,7 +91,8 @@ struct Delivery::Attempt {
   Published published;  // without an event where a series is written for its count
   Correlation correlation;
   std::string object;
-  std::optional<std::string> patch;  // what a create took the place of
+  std::optional<std::size_t> replay;  // as in Due
+  std::optional<std::string> patch;   // what a create took the place of
   int tries = 0;
   int sends = 0;    // tries, and creates that took the place of a patch
   int awaited = 0;  // which of the sends has no answer yet; 0: none
@@ -87,10 +107,13 @@ Delivery::Delivery(Setup setup)
       upstream_exact_(setup.upstream_exact),
       max_bytes_(setup.max_bytes),
       on_progress_(std::move(setup.on_progress)),
+      spool_(std::move(setup.spool)),
       strand_(executor_.get()),
       count_(std::make_unique<CountCorrelator>(options_.count, upstream_exact_)),
       series_(std::make_unique<SeriesCorrelator>(options_.series, upstream_exact_)),
-      random_(RandomSeed()) {}
+      random_(RandomSeed()),
+      replay_wanted_(spool_ != nullptr),
+      kept_counts_(kMaxKeptCounts) {}
 
 void Delivery::Attach(std::shared_ptr<Channel> channel) { channel_ = std::move(channel); }
 
@@ -117,8 +140,9 @@ void Delivery::CountDropped(const Published& published) {
   });
 }
 
-void Delivery::RequestFlush() {
-  PostAndPump([this] {
+void Delivery::RequestFlush(bool last) {
+  PostAndPump([this, last] {
+    draining_ |= last;
     // Once now, whatever else may be stuck, and once more when all else is written.
     TakeDue(true);
     flush_requested_ = true;
@@ -138,6 +162,14 @@ SinkStats Delivery::Stats() const {
   for (std::size_t i = 0; i < kOutcomes; ++i) stats.outcomes[i] = outcomes_[i];
   stats.requests = requests_;
   stats.retries = retries_;
+  // After the outcomes, so that none is without its event.
+  stats.recorded = come_back_;
+  if (spool_) {
+    const Spool::Stats spool = spool_->stats();
+    stats.spool_bytes = spool.bytes;
+    stats.spool_dropped = spool.dropped;
+    stats.spool_corrupted = spool.corrupted;
+  }
   return stats;
 }
 
@@ -156,7 +188,7 @@ Correlator& Delivery::CorrelatorFor(const Event& event) {
 void Delivery::Log(LogLevel level, std::string_view message, const Event& event,
                    const Status& status) const {
   if (!log_) return;
-  const std::string name = event.metadata.namespace_ + "/" + event.metadata.name;
+  const std::string name = PlaceOf(event);
   const std::string why = status.ToString();
   try {
     log_({.level = level,
@@ -174,6 +206,7 @@ void Delivery::Pump() {
   for (Published& published : batch) Admit(std::move(published));
   if (!batch.empty()) ReportLosses();
   TakeDue(false);
+  StartReplay();
   StartReady();
   // What was merged, filtered or parked has made room, and no answer will come to say so.
   if (batch.size() == room && HasRoom(admitted_) && !channel_->empty()) Wake();
@@ -260,8 +293,13 @@ void Delivery::Start(Objects::iterator object) {
     auto attempt = std::make_shared<Attempt>();
     attempt->object = object->first;
     if (!state.due.empty()) {
-      attempt->correlation = std::move(state.due.front());
+      attempt->correlation = std::move(state.due.front().correlation);
+      attempt->replay = state.due.front().replay;
       state.due.pop_front();
+      if (attempt->replay && IsSuperseded(attempt->correlation.request)) {
+        EndReplayed(*attempt->replay, Outcome::kMerged);
+        continue;
+      }
     } else {
       attempt->published = std::move(state.waiting.front());
       state.waiting.pop_front();
@@ -269,11 +307,7 @@ void Delivery::Start(Objects::iterator object) {
       attempt->correlation = CorrelatorFor(*event).Correlate(event, clock_.Now(), clock_.Steady());
       if (attempt->correlation.action == Correlation::Action::kMerge) {
         admitted_.Remove(attempt->published);
-        Merged& merged = merged_[attempt->correlation.key];
-        ++merged.count;
-        if (attempt->published.interested) {
-          merged.interested.push_back(std::move(attempt->published.interested));
-        }
+        Merge(attempt->correlation.key, std::move(attempt->published));
         continue;
       }
       if (attempt->correlation.action == Correlation::Action::kSuppress) {
@@ -290,10 +324,16 @@ void Delivery::Start(Objects::iterator object) {
   if (!state.current) objects_.erase(object);
 }
 
+void Delivery::Merge(const std::string& key, Published published) {
+  Merged& merged = merged_[key];
+  ++merged.count;
+  if (published.interested) merged.interested.push_back(std::move(published.interested));
+}
+
 void Delivery::TakeDue(bool all) {
   for (Correlation& due : series_->TakeDue(clock_.Steady(), all)) {
     const auto object = objects_.try_emplace(ObjectKey(*due.request.event)).first;
-    object->second.due.push_back(std::move(due));
+    object->second.due.push_back({.correlation = std::move(due)});
     MarkReady(object);
   }
 }
@@ -374,10 +414,12 @@ void Delivery::OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> a
       break;
     case Judgement::kRejectQuietly:
       Log(LogLevel::kDebug, "Server rejected event (will not retry!)", *request.event, status);
-      // A repeated create that meets its own first try, whose answer was lost.
+      // A repeated create that meets its own first try, whose answer was lost. One from
+      // disk was tried before, by this process or another.
       Finish(attempt,
-             attempt->tries > 1 && status.Is(StatusReason::kAlreadyExists) ? Outcome::kWritten
-                                                                           : Outcome::kRejected,
+             (attempt->tries > 1 || attempt->replay) && status.Is(StatusReason::kAlreadyExists)
+                 ? Outcome::kWritten
+                 : Outcome::kRejected,
              status);
       break;
   }
@@ -437,14 +479,24 @@ void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why)
 void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
                       const Status& status) {
   --under_way_;
+  const SinkRequest& request = attempt->correlation.request;
+  // What is in the way of a create for good would be in the way after a restart, too.
+  if (outcome == Outcome::kGaveUp && spool_ && !status.Is(StatusReason::kAlreadyExists) &&
+      (attempt->replay || Keep(RequestOf(*attempt), EventsOf(*attempt)))) {
+    outcome = Outcome::kSpooled;
+  }
+  if (IsGood(outcome) && kept_counts_.size() > 0) {
+    std::int32_t* const told = kept_counts_.Get(PlaceOf(*request.event));
+    if (told != nullptr) *told = std::max(*told, CountOf(*request.event));
+  }
+  if (attempt->replay) EndReplayed(*attempt->replay, outcome);
   if (attempt->published.event) {
     admitted_.Remove(attempt->published);
     Resolve(attempt->published, outcome, status);
   }
   // What was counted into this write shares its fate: merged where it succeeded.
   if (auto merged = merged_.extract(attempt->correlation.key)) {
-    const bool good = outcome == Outcome::kWritten || outcome == Outcome::kMerged;
-    Resolve(merged.mapped(), good ? Outcome::kMerged : outcome, status);
+    Resolve(merged.mapped(), IsGood(outcome) ? Outcome::kMerged : outcome, status);
   }
   const auto object = objects_.find(attempt->object);
   object->second.current.reset();
@@ -465,6 +517,104 @@ void Delivery::Resolve(const Published& published, Outcome outcome, const Status
 void Delivery::Resolve(const Merged& merged, Outcome outcome, const Status& status) {
   outcomes_[static_cast<std::size_t>(outcome)] += merged.count;
   for (const auto& interested : merged.interested) Tell(interested.get(), outcome, status);
+}
+
+// What an attempt is about, whatever it came to in between.
+SinkRequest Delivery::RequestOf(const Attempt& attempt) {
+  SinkRequest request = attempt.correlation.request;
+  if (attempt.patch) {
+    request.verb = SinkRequest::Verb::kPatch;
+    request.patch = *attempt.patch;
+  }
+  return request;
+}
+
+std::uint64_t Delivery::EventsOf(const Attempt& attempt) const {
+  const auto merged = merged_.find(attempt.correlation.key);
+  return (attempt.published.event ? 1 : 0) + (merged == merged_.end() ? 0 : merged->second.count);
+}
+
+bool Delivery::Keep(SinkRequest request, std::uint64_t events) {
+  if (events == 0) return false;  // it has no news for anybody
+  const bool is_patch = request.verb == SinkRequest::Verb::kPatch;
+  const std::string place = PlaceOf(*request.event);
+  const std::shared_ptr<const Event> event = request.event;
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  const Status status =
+      spool_->Append({.request = std::move(request),
+                      .events = static_cast<std::uint32_t>(std::min(events, kMost))});
+  if (!status.ok()) {
+    Log(LogLevel::kError, "Unable to spool event", *event, status);
+    return false;
+  }
+  if (is_patch && kept_counts_.Get(place) == nullptr) kept_counts_.Put(place, 0);
+  ScheduleReplay();
+  return true;
+}
+
+// Whether the server was told of more since this went to disk.
+bool Delivery::IsSuperseded(const SinkRequest& request) {
+  if (request.verb != SinkRequest::Verb::kPatch) return false;
+  const std::int32_t* const told = kept_counts_.Get(PlaceOf(*request.event));
+  return told != nullptr && *told >= CountOf(*request.event);
+}
+
+void Delivery::StartReplay() {
+  if (!replay_wanted_ || draining_ || replay_.open > 0) return;
+  std::optional<SpoolSegment> segment = spool_->Take();
+  replay_wanted_ = segment.has_value();
+  if (!segment) return;
+  replay_.writes.clear();
+  replay_.open = segment->writes.size();
+  for (SpooledWrite& write : segment->writes) {
+    come_back_ += write.events;
+    const auto object = objects_.try_emplace(ObjectKey(*write.request.event)).first;
+    object->second.due.push_back(
+        {.correlation = {.request = write.request}, .replay = replay_.writes.size()});
+    MarkReady(object);
+    replay_.writes.push_back({.write = std::move(write)});
+  }
+}
+
+void Delivery::EndReplayed(std::size_t index, Outcome outcome) {
+  Replay::Write& ended = replay_.writes[index];
+  // The write itself, and what it carries besides.
+  ++outcomes_[static_cast<std::size_t>(outcome)];
+  const Outcome carried = IsGood(outcome) ? Outcome::kMerged : outcome;
+  outcomes_[static_cast<std::size_t>(carried)] += ended.write.events - 1;
+  ended.delivered = outcome != Outcome::kSpooled;
+  if (--replay_.open == 0) EndReplay();
+}
+
+void Delivery::EndReplay() {
+  const auto delivered = std::ranges::count(replay_.writes, true, &Replay::Write::delivered);
+  const bool is_all = static_cast<std::size_t>(delivered) == replay_.writes.size();
+  bool good = is_all || delivered > 0;
+  for (const Replay::Write& write : replay_.writes) {
+    if (good && !write.delivered) good = spool_->Append(write.write).ok();
+  }
+  // What was written again must not die with the machine after the old one has left.
+  if (good && !is_all) good = spool_->Sync().ok();
+  if (good) {
+    spool_->Release();
+  } else {
+    spool_->PutBack();
+  }
+  if (is_all) return;
+  replay_wanted_ = false;
+  ScheduleReplay();
+}
+
+void Delivery::ScheduleReplay() {
+  if (abandoned_ || std::exchange(replay_scheduled_, true)) return;
+  executor_->PostAt(clock_.Steady() + kReplayInterval, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->PostAndPump([self] {
+        self->replay_scheduled_ = false;
+        self->replay_wanted_ = true;
+      });
+    }
+  });
 }
 
 // After a loss one event about the program itself says how many were lost and why.
@@ -496,7 +646,8 @@ void Delivery::ReportLosses() {
       options_.self->namespace_.empty() ? "default" : options_.self->namespace_;
   event->metadata.name = MakeEventName(options_.self->name, wall);
   event->reason = "EventsLost";
-  event->message = fmt::format("{} events were lost: {}", lost, causes);
+  event->message = fmt::format(
+      "{} lost: {}", lost == 1 ? "1 event was" : fmt::format("{} events were", lost), causes);
   event->type = kWarning;
   event->count = 1;
   event->first_timestamp = event->last_timestamp = Time(Timestamp(wall).seconds(), 0);
@@ -506,7 +657,7 @@ void Delivery::ReportLosses() {
   attempt->correlation.request = {
       .verb = SinkRequest::Verb::kCreate, .api = EventApi::kCoreV1, .event = std::move(event)};
   attempt->object = ObjectKey(*attempt->correlation.request.event);
-  objects_[attempt->object].due.push_back(std::move(attempt->correlation));
+  objects_[attempt->object].due.push_back({.correlation = std::move(attempt->correlation)});
   MarkReady(objects_.find(attempt->object));
 }
 
@@ -528,6 +679,13 @@ void Delivery::AbandonHere() {
   std::vector<Published> rest;
   while (channel_->Take(kMaxAdmitted, &rest) > 0) {
   }
+  if (spool_) {
+    for (Published& published : rest) {
+      objects_[ObjectKey(*published.event)].waiting.push_back(std::move(published));
+    }
+    rest.clear();
+    KeepTheRest();
+  }
   for (const Published& published : rest) Resolve(published, Outcome::kLost, why);
   for (const auto& [key, object] : objects_) {
     if (object.current && object.current->published.event) {
@@ -542,6 +700,57 @@ void Delivery::AbandonHere() {
   merged_.clear();
   awake_.clear();
   idle_ = true;
+}
+
+// Puts on disk what was not delivered, as the requests that it would have become, and
+// leaves behind what cannot be kept.
+void Delivery::KeepTheRest() {
+  const Status why = ShutDown();
+  // The outcome of an event, and of those that were counted into its write.
+  const auto keep = [&](SinkRequest request, const std::string& key, const Published& published) {
+    auto merged = merged_.find(key);
+    const std::uint64_t counted = merged == merged_.end() ? 0 : merged->second.count;
+    if (!Keep(std::move(request), counted + (published.event ? 1 : 0))) {
+      if (published.event) Resolve(published, Outcome::kLost, why);
+      return;
+    }
+    if (published.event) Resolve(published, Outcome::kSpooled, why);
+    if (merged == merged_.end()) return;
+    Resolve(merged->second, Outcome::kSpooled, why);
+    merged_.erase(merged);
+  };
+  for (auto& [name, object] : objects_) {
+    if (const std::shared_ptr<Attempt> attempt = std::exchange(object.current, nullptr)) {
+      if (attempt->replay) {
+        EndReplayed(*attempt->replay, Outcome::kSpooled);
+      } else {
+        keep(RequestOf(*attempt), attempt->correlation.key, attempt->published);
+      }
+    }
+    for (Due& due : object.due) {
+      if (due.replay) {
+        EndReplayed(*due.replay, Outcome::kSpooled);
+      } else {
+        keep(std::move(due.correlation.request), due.correlation.key, {});
+      }
+    }
+    for (Published& published : object.waiting) {
+      Correlation correlation =
+          CorrelatorFor(*published.event).Correlate(published.event, clock_.Now(), clock_.Steady());
+      if (correlation.action == Correlation::Action::kSuppress) {
+        Resolve(published, Outcome::kFiltered, Status());
+      } else if (correlation.action == Correlation::Action::kMerge) {
+        Merge(correlation.key, std::move(published));
+      } else {
+        keep(std::move(correlation.request), correlation.key, published);
+      }
+    }
+  }
+  objects_.clear();
+  for (Correlation& due : series_->TakeDue(clock_.Steady(), /*all=*/true)) {
+    keep(std::move(due.request), due.key, {});
+  }
+  spool_->Close();
 }
 
 void Delivery::UpdateIdle() {

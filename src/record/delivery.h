@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/lru_map.h"
 #include "base/random.h"
 #include "base/strand.h"
 #include "herald/base/clock.h"
@@ -21,6 +22,7 @@
 #include "record/channel.h"
 #include "record/correlator.h"
 #include "record/published.h"
+#include "record/spool.h"
 
 namespace herald {
 
@@ -60,6 +62,12 @@ Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_
 // client-go does it: one at a time, and everybody waits for the one that sleeps. Each of
 // the new style counts as being about an object of its own.
 //
+// With a spool, what would be given up or lost goes to disk instead, as the request that
+// it had become. What is on disk comes back a segment at a time, before whatever else
+// waits for the same object, and counts as recorded anew. A segment leaves the disk when
+// all of it was delivered. Where nothing of it could be, it stays as it is; where a part
+// could, the rest goes behind everything else, or one bad event would hold up all.
+//
 // Thread-safe; what is marked so runs on the strand alone.
 class Delivery : public std::enable_shared_from_this<Delivery> {
  public:
@@ -71,6 +79,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     const Clock* clock = nullptr;
     LogFunction log;
     bool upstream_exact = false;
+    std::unique_ptr<Spool> spool;  // null: none
     // How much of the sequencer's memory events may take, besides the channel's.
     std::size_t max_bytes = 16 << 20;
     std::function<void()> on_progress;  // something may have come to its end
@@ -88,27 +97,33 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   // thread.
   void CountDropped(const Published& published);
 
-  // Writes the counts of open series once everything before them is written. Any
-  // thread.
-  void RequestFlush();
+  // Writes the counts of open series once everything before them is written. With
+  // `last`, nothing more is fetched from the spool. Any thread.
+  void RequestFlush(bool last);
 
   // Whether every event that was offered has its outcome. Any thread.
   bool Idle() const;
 
-  // Closes the channel and gives up everything that has no outcome yet: kLost. Any
-  // thread.
+  // Closes the channel and gives up everything that has no outcome yet: kLost, or
+  // kSpooled. Any thread.
   void Abandon();
 
-  // Outcomes and requests so far; `recorded` and `in_flight` are the caller's to fill
-  // in, as only the broadcaster knows what was recorded. Any thread.
+  // Outcomes and requests so far; `recorded` are only those that came back from disk,
+  // and `in_flight` is the caller's to fill in, as only the broadcaster knows what was
+  // recorded. Any thread.
   SinkStats Stats() const;
   const std::string& name() const { return options_.name; }
 
  private:
   struct Attempt;
+  // A write without an event that was recorded just now.
+  struct Due {
+    Correlation correlation;
+    std::optional<std::size_t> replay{};  // where in replay_, if it came back from disk
+  };
   struct Object {
     std::deque<Published> waiting;
-    std::deque<Correlation> due;       // counts of its series that are to be written
+    std::deque<Due> due;               // to be written before what waits
     std::shared_ptr<Attempt> current;  // the write that is under way or sleeping
     bool parked = false;               // its events count as parked_, not as admitted_
   };
@@ -126,6 +141,15 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     std::vector<std::shared_ptr<const Interested>> interested;
   };
   using Objects = std::unordered_map<std::string, Object>;
+  // The segment of the spool that is being delivered.
+  struct Replay {
+    struct Write {
+      SpooledWrite write{};
+      bool delivered = false;  // or refused for good
+    };
+    std::vector<Write> writes{};
+    std::size_t open = 0;  // how many are in objects_
+  };
 
   // Lets a function run on the strand, and Pump() after it.
   void PostAndPump(std::function<void()> task);
@@ -138,6 +162,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   void MarkReady(Objects::iterator object);
   void StartReady();
   void Start(Objects::iterator object);
+  void Merge(const std::string& key, Published published);
   void TakeDue(bool all);
   void ScheduleDue();
   void Send(const std::shared_ptr<Attempt>& attempt);
@@ -146,6 +171,16 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   void Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome, const Status& status);
   void Resolve(const Published& published, Outcome outcome, const Status& status);
   void Resolve(const Merged& merged, Outcome outcome, const Status& status);
+  // Puts what an attempt stands for on disk; false if it cannot be.
+  bool Keep(SinkRequest request, std::uint64_t events);
+  static SinkRequest RequestOf(const Attempt& attempt);
+  std::uint64_t EventsOf(const Attempt& attempt) const;
+  void StartReplay();
+  void ScheduleReplay();
+  bool IsSuperseded(const SinkRequest& request);
+  void EndReplayed(std::size_t index, Outcome outcome);
+  void EndReplay();
+  void KeepTheRest();
   void ReportLosses();
   void ScheduleReport(SteadyTime when);
   void AbandonHere();
@@ -165,7 +200,8 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   const bool upstream_exact_;
   const std::size_t max_bytes_;
   const std::function<void()> on_progress_;
-  std::shared_ptr<Channel> channel_;  // set once, by Attach()
+  const std::unique_ptr<Spool> spool_;  // the strand's, but for its statistics
+  std::shared_ptr<Channel> channel_;    // set once, by Attach()
 
   // Wakes that the sequencer has not answered yet. While there is one, idle_ is old.
   std::atomic<int> wakes_{0};
@@ -175,6 +211,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<std::uint64_t> retries_{0};
   std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};
+  std::atomic<std::uint64_t> come_back_{0};  // events from disk, before their outcome
 
   Strand strand_;
 
@@ -197,6 +234,15 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   bool flush_requested_ = false;
   bool abandoned_ = false;
   std::optional<SteadyTime> due_timer_;
+
+  // With a spool.
+  Replay replay_;
+  bool replay_wanted_ = false;
+  bool replay_scheduled_ = false;
+  bool draining_ = false;  // nothing more is fetched from disk
+  // Events whose count went to disk, and the highest count that the server has since
+  // been told: what is on disk must not set it back.
+  LruMap<std::string, std::int32_t> kept_counts_;
 
   // For the summary of what was lost.
   std::array<std::uint64_t, kOutcomes> reported_{};

@@ -1283,7 +1283,7 @@ TEST_F(DeliveryTest, ALossIsSummedUpAtMostOnceAMinute) {
   });
   recorder_.Event(Pod("bad"), kNormal, "R", "1");
   Run();
-  EXPECT_EQ(summaries(), Strings{"1 events were lost: 1 rejected"});
+  EXPECT_EQ(summaries(), Strings{"1 event was lost: 1 rejected"});
   const Event summary = sink->Events().at(0);
   EXPECT_EQ(summary.involved_object, Pod("agent"));
   EXPECT_EQ(summary.type, kWarning);
@@ -1299,7 +1299,7 @@ TEST_F(DeliveryTest, ALossIsSummedUpAtMostOnceAMinute) {
   recorder_.Event(Pod("good"), kNormal, "R", "m");
   Run();
   EXPECT_EQ(summaries(),
-            (Strings{"1 events were lost: 1 rejected", "3 events were lost: 3 rejected"}));
+            (Strings{"1 event was lost: 1 rejected", "3 events were lost: 3 rejected"}));
   EXPECT_EQ(Stats().recorded, 5U) << "nobody recorded the summaries";
   ExpectAllEnded();
 }
