@@ -6,9 +6,13 @@
 #include <utility>
 
 #include "api/json_writer.h"
+#include "record/text_limits.h"
 
 namespace herald {
 namespace {
+
+// As old-style events that are combined begin.
+constexpr std::string_view kCombinedPrefix = "(combined from similar events): ";
 
 SeriesOptions WithDefaults(SeriesOptions options) {
   const SeriesOptions defaults;
@@ -16,6 +20,9 @@ SeriesOptions WithDefaults(SeriesOptions options) {
   if (options.finish_after.count() <= 0) options.finish_after = defaults.finish_after;
   if (options.refresh_every.count() <= 0) options.refresh_every = defaults.refresh_every;
   if (options.cache_entries == 0) options.cache_entries = defaults.cache_entries;
+  options.cache_entries = std::min(options.cache_entries, KeyCache<int>::kMaxCapacity);
+  if (options.aggregate_after == 0) options.aggregate_after = defaults.aggregate_after;
+  if (options.aggregate_within.count() <= 0) options.aggregate_within = defaults.aggregate_within;
   return options;
 }
 
@@ -65,7 +72,8 @@ SeriesCorrelator::SeriesCorrelator(SeriesOptions options, bool upstream_exact)
     : options_(WithDefaults(options)),
       upstream_exact_(upstream_exact),
       keys_(/*join_like_upstream=*/false),  // its key is a struct, whose parts never mix
-      cache_(upstream_exact ? std::numeric_limits<std::size_t>::max() : options_.cache_entries) {}
+      cache_(upstream_exact ? std::numeric_limits<std::size_t>::max() : options_.cache_entries),
+      groups_(options_.cache_entries) {}
 
 Correlation SeriesCorrelator::Correlate(std::shared_ptr<const Event> event, WallTime now,
                                         SteadyTime steady) {
@@ -73,14 +81,22 @@ Correlation SeriesCorrelator::Correlate(std::shared_ptr<const Event> event, Wall
     StartTicks(steady);
     wall_offset_ = now.time_since_epoch() - steady.time_since_epoch();
   }
-  const EventKey key = KeyOf(*event);
+  EventKey key = BaseKeyOf(*event);
+  bool combine = false;
+  if (!upstream_exact_) {
+    combine = JoinGroup(key, event->message, steady);
+    keys_.Start(combine ? 'c' : 'n').Add(key);
+    key = (combine ? keys_ : keys_.Add(event->message)).Finish();
+  }
   Entry* entry = cache_.Get(key);
   if (entry != nullptr && !upstream_exact_ && HasEnded(*entry, steady)) {
     Leave(key, entry, steady);
     cache_.Erase(key);
     entry = nullptr;
   }
-  if (entry == nullptr) return Begin(key, std::move(event), steady);
+  if (entry == nullptr) {
+    return Begin(key, combine ? Combined(*event) : std::move(event), steady);
+  }
   return Repeat(key, entry, now, steady);
 }
 
@@ -277,7 +293,26 @@ void SeriesCorrelator::RunTicks(SteadyTime steady, std::vector<Correlation>* due
   }
 }
 
-EventKey SeriesCorrelator::KeyOf(const Event& event) {
+bool SeriesCorrelator::JoinGroup(const EventKey& base, std::string_view note, SteadyTime steady) {
+  const auto [group, is_new] = groups_.Obtain(base);
+  if (is_new || steady - group.last > options_.aggregate_within) group.notes.clear();
+  group.last = steady;
+  const std::uint64_t hash = keys_.Of(note).low;
+  const auto place = std::ranges::lower_bound(group.notes, hash);
+  if (place != group.notes.end() && *place == hash) return false;
+  if (group.notes.size() + 1 >= options_.aggregate_after) return true;
+  group.notes.insert(place, hash);
+  return false;
+}
+
+std::shared_ptr<const Event> SeriesCorrelator::Combined(const Event& event) {
+  auto combined = std::make_shared<Event>(event);
+  combined->message.insert(0, kCombinedPrefix);
+  CutText(kMaxNote, &combined->message);
+  return combined;
+}
+
+EventKey SeriesCorrelator::BaseKeyOf(const Event& event) {
   keys_.Start('s')
       .Add(event.type)
       .Add(event.action)
