@@ -9,36 +9,10 @@
 #include "herald/api/reference.h"
 #include "record/event_pool.h"
 #include "record/recorder_state.h"
+#include "record/text_limits.h"
 
 namespace herald {
 namespace {
-
-// What a server takes of a new-style event; it refuses one byte more.
-constexpr std::size_t kMaxNote = 1024;
-constexpr std::size_t kMaxWord = 128;  // action, reason, reportingInstance
-
-// Servers do not limit the message of an old-style event. Readers are told to expect
-// up to 64 KiB, and a message beyond that is a mistake that should not fill etcd.
-constexpr std::size_t kMaxMessage = 64 << 10;
-
-// What shows that a text was cut.
-constexpr std::string_view kCut = "...";
-
-// How many bytes of a UTF-8 character may follow its first.
-constexpr std::size_t kMaxContinuation = 3;
-
-bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
-
-// Cuts a text to `limit` bytes, between characters, and marks where. A text that is no
-// UTF-8 has no characters and is cut where it is too long.
-void Cut(std::size_t limit, std::string* text) {
-  if (text->size() <= limit) return;
-  const std::size_t longest = limit - kCut.size();
-  std::size_t end = longest;
-  while (longest - end < kMaxContinuation && IsContinuation((*text)[end])) --end;
-  text->resize(IsContinuation((*text)[end]) ? longest : end);
-  text->append(kCut);
-}
 
 // Wall time that no two calls of this process share: names are made of it, and
 // upstream's collide where two calls meet in one nanosecond.
@@ -57,10 +31,16 @@ bool IsEvent(const ObjectReference& object) {
          (object.api_version == "v1" || object.api_version.starts_with("events.k8s.io/"));
 }
 
+// events.k8s.io/v1 refuses what is no qualified name; core/v1 takes anything.
+std::string ControllerName(const RecorderOptions& options, bool upstream_exact) {
+  const bool as_it_is = upstream_exact || options.api == EventApi::kCoreV1;
+  return as_it_is ? options.component : QualifiedName(options.component);
+}
+
 std::string InstanceName(const RecorderOptions& options, bool upstream_exact) {
   std::string name =
       options.api == EventApi::kCoreV1 ? options.host : options.component + "-" + options.host;
-  if (!upstream_exact) Cut(kMaxWord, &name);
+  if (!upstream_exact) CutText(kMaxWord, &name);
   return name;
 }
 
@@ -70,6 +50,7 @@ Recorder::State::State(std::shared_ptr<Broadcaster::Core> core, RecorderOptions 
                        LogFunction log)
     : core_(std::move(core)),
       options_(std::move(options)),
+      reporting_controller_(ControllerName(options_, core_->options().upstream_exact)),
       reporting_instance_(InstanceName(options_, core_->options().upstream_exact)),
       log_(std::move(log)) {}
 
@@ -103,7 +84,7 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
   event->action = occurrence->action;
   event->message = message;
   event->related = std::move(occurrence->related);
-  event->reporting_controller = options_.component;
+  event->reporting_controller = reporting_controller_;
   event->reporting_instance = reporting_instance_;
   if (options_.api == EventApi::kCoreV1) {
     event->source.component = options_.component;
@@ -111,7 +92,7 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
     event->first_timestamp = event->last_timestamp = Time(when.seconds(), when.nanos());
     event->count = 1;
     event->event_time = MicroTime();
-    if (!exact) Cut(kMaxMessage, &event->message);
+    if (!exact) CutText(kMaxMessage, &event->message);
   } else {
     event->source.component.clear();
     event->source.host.clear();
@@ -121,9 +102,9 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
     if (!exact) {
       // The server asks for an action; the old calls have none to give.
       if (event->action.empty()) event->action = event->reason;
-      Cut(kMaxWord, &event->action);
-      Cut(kMaxWord, &event->reason);
-      Cut(kMaxNote, &event->message);
+      CutText(kMaxWord, &event->action);
+      CutText(kMaxWord, &event->reason);
+      CutText(kMaxNote, &event->message);
     }
   }
   return event;

@@ -295,6 +295,36 @@ TEST_F(RecorderTest, CutsReasonActionAndInstanceInTheNewStyle) {
   EXPECT_EQ(event->reporting_instance, "kubelet-" + std::string(117, 'h') + "...");
 }
 
+TEST_F(RecorderTest, AControllerThatIsNoQualifiedNameIsMadeOneInTheNewStyle) {
+  struct Case {
+    std::string component;
+    std::string controller;
+  };
+  for (const Case& c :
+       {Case{"example.com/agent", "example.com/agent"}, Case{"My Agent (beta)", "My-Agent--beta"},
+        Case{std::string(80, 'a'), std::string(63, 'a')}, Case{"", "unknown"}}) {
+    SCOPED_TRACE(c.component);
+    const RecorderOptions options{
+        .component = c.component, .host = Repeat(kEuro, 50), .api = EventApi::kEventsV1};
+    Use({});
+    broadcaster_->NewRecorder(options).Event(Pod(), kNormal, "R", "m");
+    Event event = *Next();
+    EXPECT_EQ(event.reporting_controller, c.controller);
+    event.metadata.uid = "u";
+    const Status status = ValidateEventCreate(event, EventApi::kEventsV1);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+
+    // core/v1 takes whatever it is, and upstream sends it.
+    RecorderOptions old = options;
+    old.api = EventApi::kCoreV1;
+    broadcaster_->NewRecorder(old).Event(Pod(), kNormal, "R", "m");
+    EXPECT_EQ(Next()->reporting_controller, c.component);
+    Use({.upstream_exact = true});
+    broadcaster_->NewRecorder(options).Event(Pod(), kNormal, "R", "m");
+    EXPECT_EQ(Next()->reporting_controller, c.component);
+  }
+}
+
 TEST_F(RecorderTest, CutsNothingUnderUpstreamExact) {
   Use({.upstream_exact = true}, EventApi::kEventsV1);
   recorder_.Event(Pod(), kNormal, std::string(200, 'r'), std::string(1 << 20, 'x'));
