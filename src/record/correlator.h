@@ -43,6 +43,9 @@ class Correlator {
   // The request of the correlation `key` was written; `answer` is the server's event.
   virtual void Learn(const std::string& key, const Event& answer) = 0;
 
+  // The same request was refused for good.
+  virtual void Drop(const std::string& key) = 0;
+
   // Writes that are due without any new event: counts of series that go on or have
   // ended. With `all` every open series is due, as at shutdown. The same event is not
   // returned again until its time has come once more.

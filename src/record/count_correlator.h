@@ -55,6 +55,7 @@ class CountCorrelator final : public Correlator {
   Correlation Correlate(std::shared_ptr<const Event> event, WallTime now,
                         SteadyTime steady) override;
   void Learn(const std::string& key, const Event& answer) override;
+  void Drop(const std::string& /*key*/) override {}
 
   // Counted events are written as they come or not at all: nothing is ever due.
   std::vector<Correlation> TakeDue(SteadyTime steady, bool all) override;

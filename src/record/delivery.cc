@@ -410,6 +410,7 @@ void Delivery::OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> a
               ? "Server rejected event (will not retry!)"
               : "Unable to construct event (will not retry!)",
           *request.event, status);
+      CorrelatorFor(*request.event).Drop(attempt->correlation.key);
       Finish(attempt, Outcome::kRejected, status);
       break;
     case Judgement::kRejectQuietly:
@@ -447,6 +448,9 @@ void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why)
   if (!why.Is(StatusReason::kAlreadyExists) && (!is_last || upstream_exact_)) {
     Log(LogLevel::kWarn, "Unable to write event (may retry after sleeping)", event, why);
   }
+  // Upstream tries the count of a series once at each of its ticks. What was counted
+  // into it waits for the next.
+  if (upstream_exact_ && !attempt->published.event) return Release(attempt);
   if (is_last) {
     Log(LogLevel::kError, "Unable to write event (retry limit exceeded!)", event, why);
     Finish(attempt, Outcome::kGaveUp, why);
@@ -478,7 +482,6 @@ void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why)
 
 void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
                       const Status& status) {
-  --under_way_;
   const SinkRequest& request = attempt->correlation.request;
   // What is in the way of a create for good would be in the way after a restart, too.
   if (outcome == Outcome::kGaveUp && spool_ && !status.Is(StatusReason::kAlreadyExists) &&
@@ -498,6 +501,12 @@ void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
   if (auto merged = merged_.extract(attempt->correlation.key)) {
     Resolve(merged.mapped(), IsGood(outcome) ? Outcome::kMerged : outcome, status);
   }
+  Release(attempt);
+}
+
+// The attempt is over, and its object free for the next.
+void Delivery::Release(const std::shared_ptr<Attempt>& attempt) {
+  --under_way_;
   const auto object = objects_.find(attempt->object);
   object->second.current.reset();
   if (object->second.waiting.empty() && object->second.due.empty()) {

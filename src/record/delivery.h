@@ -169,6 +169,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   void OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> answer);
   void Retry(const std::shared_ptr<Attempt>& attempt, const Status& why);
   void Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome, const Status& status);
+  void Release(const std::shared_ptr<Attempt>& attempt);
   void Resolve(const Published& published, Outcome outcome, const Status& status);
   void Resolve(const Merged& merged, Outcome outcome, const Status& status);
   // Puts what an attempt stands for on disk; false if it cannot be.

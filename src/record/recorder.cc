@@ -147,6 +147,8 @@ void Recorder::State::Write(const ObjectReference& object, Occurrence&& occurren
   if (status.ok()) return;
   const bool full = status.Is(StatusReason::kTooManyRequests);
   Tell(interested.get(), full ? Outcome::kDropped : Outcome::kLost, status);
+  // tools/events does not notice that its broadcaster is gone.
+  if (exact && !full && options_.api == EventApi::kEventsV1) return;
   Complain(full ? "Unable to record event: too many queued events, dropped event"
                 : "Unable to record event (will not retry!)",
            status);

@@ -127,6 +127,7 @@ Correlation SeriesCorrelator::Begin(const EventKey& key, std::shared_ptr<const E
 Correlation SeriesCorrelator::Repeat(const EventKey& key, Entry* entry, WallTime now,
                                      SteadyTime steady) {
   entry->observed = steady;
+  entry->finishing = false;
   if (!entry->series) {
     entry->series = EventSeries{.count = 2, .last_observed_time = MicroTime(now)};
     Correlation result = Write(key, entry, steady);
@@ -154,10 +155,10 @@ void SeriesCorrelator::Learn(const std::string& key, const Event& answer) {
   // Elsewhere what the server answers is of no use: the patch needs no version, and
   // what an admission controller changed must not change what is merged with what.
   if (!upstream_exact_) return;
-  const auto known = EventKey::FromBytes(std::string_view(key).substr(0, EventKey::kBytes));
-  if (!known) return;
-  Entry* const entry = cache_.Get(*known);
-  if (entry == nullptr || !entry->refreshing || StateKey(*known, *entry) != key) return;
+  Entry* const entry = Find(key).second;
+  if (entry == nullptr) return;
+  if (entry->finishing) return Drop(key);
+  if (!entry->refreshing) return;
   entry->refreshing = false;
   // Upstream counts nothing while it waits for the answer.
   if (!entry->IsAllSent()) return;
@@ -165,6 +166,20 @@ void SeriesCorrelator::Learn(const std::string& key, const Event& answer) {
   entry->series = answer.series;
   entry->sent = entry->Count();
   entry->observed = SteadyAt(LastTime(answer), wall_offset_);
+}
+
+void SeriesCorrelator::Drop(const std::string& key) {
+  if (!upstream_exact_) return;
+  const auto [known, entry] = Find(key);
+  if (entry != nullptr && entry->finishing) cache_.Erase(known);
+}
+
+std::pair<EventKey, SeriesCorrelator::Entry*> SeriesCorrelator::Find(const std::string& state_key) {
+  const auto key = EventKey::FromBytes(std::string_view(state_key).substr(0, EventKey::kBytes));
+  if (!key) return {EventKey(), nullptr};
+  Entry* const entry = cache_.Get(*key);
+  const bool same = entry != nullptr && StateKey(*key, *entry) == state_key;
+  return {*key, same ? entry : nullptr};
 }
 
 std::vector<Correlation> SeriesCorrelator::TakeDue(SteadyTime steady, bool all) {
@@ -278,15 +293,20 @@ void SeriesCorrelator::RunTicks(SteadyTime steady, std::vector<Correlation>* due
     std::vector<EventKey> ended;
     for (auto [key, entry] : cache_) {
       if (!HasEnded(entry, steady)) continue;
-      ended.push_back(key);
-      if (entry.series) due->push_back(Write(key, &entry, steady));
+      if (!entry.series) {
+        ended.push_back(key);
+        continue;
+      }
+      due->push_back(Write(key, &entry, steady));
+      entry.finishing = true;
     }
     for (const EventKey& key : ended) cache_.Erase(key);
   }
   if (next_refresh_ <= steady) {
     next_refresh_ = NextTick(next_refresh_, options_.refresh_every, steady);
     for (auto [key, entry] : cache_) {
-      if (!entry.series) continue;
+      // One that has ended at this very tick is being written.
+      if (!entry.series || entry.finishing) continue;
       due->push_back(Write(key, &entry, steady));
       entry.refreshing = true;
     }

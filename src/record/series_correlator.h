@@ -48,7 +48,8 @@ namespace herald {
 //     handed out by TakeDue(), so whoever correlates has to ask NextDue() afterwards.
 //
 // With `upstream_exact` the ticks begin with the first call of Correlate() or
-// TakeDue(), and what the server answers to a refresh replaces what is remembered.
+// TakeDue(), what the server answers to a refresh replaces what is remembered, and a
+// series that has ended stays until its last count was written or refused.
 //
 // Thread-confined: each sink's sequencer owns one.
 class SeriesCorrelator final : public Correlator {
@@ -64,6 +65,7 @@ class SeriesCorrelator final : public Correlator {
   Correlation Correlate(std::shared_ptr<const Event> event, WallTime now,
                         SteadyTime steady) override;
   void Learn(const std::string& key, const Event& answer) override;
+  void Drop(const std::string& key) override;
 
   // A series that is taken because of `all` stays open.
   std::vector<Correlation> TakeDue(SteadyTime steady, bool all) override;
@@ -87,6 +89,7 @@ class SeriesCorrelator final : public Correlator {
     std::chrono::nanoseconds heartbeat{0};  // from sent_at to the next
     SteadyTime scheduled;                   // where it is in schedule_
     bool refreshing = false;                // upstream_exact: the next answer counts
+    bool finishing = false;                 // upstream_exact: it leaves with the answer
   };
   using Cache = LruMap<EventKey, Entry, EventKeyHash>;
 
@@ -106,6 +109,8 @@ class SeriesCorrelator final : public Correlator {
 
   // The write that tells all there is to tell.
   Correlation Write(const EventKey& key, Entry* entry, SteadyTime steady);
+  // The entry that a state key stands for, if it is still there.
+  std::pair<EventKey, Entry*> Find(const std::string& state_key);
   static std::string StateKey(const EventKey& key, const Entry& entry);
 
   bool HasEnded(const Entry& entry, SteadyTime steady) const;
