@@ -19,6 +19,10 @@ namespace {
 // is blocked; more would only move the bound of the channel.
 constexpr std::size_t kMaxAdmitted = 1000;
 
+// How many may wait to hear of events that were counted and not written yet. Those of
+// one batch may come on top.
+constexpr std::size_t kMaxInterested = 1000;
+
 // A server that asks for more patience than this would hold an event longer than
 // most servers keep it.
 constexpr std::chrono::minutes kMaxRetryAfter{5};
@@ -90,6 +94,7 @@ Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_
 struct Delivery::Attempt {
   Published published;  // without an event where a series is written for its count
   Correlation correlation;
+  Merged carried;  // the events that its count contains besides
   std::string object;
   std::optional<std::size_t> replay;  // as in Due
   std::optional<std::string> patch;   // what a create took the place of
@@ -99,8 +104,7 @@ struct Delivery::Attempt {
 };
 
 Delivery::Delivery(Setup setup)
-    : sink_(std::move(setup.sink)),
-      options_(std::move(setup.options)),
+    : options_(std::move(setup.options)),
       clock_(*setup.clock),
       executor_(std::move(setup.executor)),
       log_(std::move(setup.log)),
@@ -109,6 +113,7 @@ Delivery::Delivery(Setup setup)
       on_progress_(std::move(setup.on_progress)),
       spool_(std::move(setup.spool)),
       strand_(executor_.get()),
+      sink_(std::move(setup.sink)),
       count_(std::make_unique<CountCorrelator>(options_.count, upstream_exact_)),
       series_(std::make_unique<SeriesCorrelator>(options_.series, upstream_exact_)),
       random_(RandomSeed()),
@@ -140,13 +145,54 @@ void Delivery::CountDropped(const Published& published) {
   });
 }
 
-void Delivery::RequestFlush(bool last) {
-  PostAndPump([this, last] {
+Ticket Delivery::RequestFlush(std::uint32_t epoch, bool last) {
+  auto done = std::make_shared<std::atomic<bool>>(false);
+  PostAndPump([this, epoch, last, done] {
+    if (abandoned_) {
+      *done = true;
+      return;
+    }
     draining_ |= last;
-    // Once now, whatever else may be stuck, and once more when all else is written.
-    TakeDue(true);
-    flush_requested_ = true;
+    epoch_ = std::max(epoch_, epoch + 1);
+    flushes_.push_back({.done = done, .epoch = epoch});
   });
+  return done;
+}
+
+void Delivery::RequestCounts() {
+  PostAndPump([this] { TakeDue(true); });
+}
+
+void Delivery::EndWork(std::uint32_t epoch) {
+  const auto open = open_.find(epoch);
+  --open->second.work;
+  EraseIfEnded(open);
+}
+
+void Delivery::EraseIfEnded(std::map<std::uint32_t, Open>::iterator open) {
+  if (open->second.work == 0 && open->second.counted == 0) open_.erase(open);
+}
+
+void Delivery::CheckFlushes() {
+  if (flushes_.empty()) return;
+  const bool channel_is_empty = channel_->empty();
+  const auto is_over = [&](Flush& flush) {
+    const auto is_open = [&](std::uint64_t Open::* member) {
+      return std::any_of(open_.begin(), open_.upper_bound(flush.epoch),
+                         [&](const auto& open) { return open.second.*member > 0; });
+    };
+    // Events come in the order of their epochs.
+    flush.all_taken = flush.all_taken || channel_is_empty || epoch_taken_ > flush.epoch;
+    if (!flush.all_taken || is_open(&Open::work)) return false;
+    if (!std::exchange(flush.counts_taken, true) && is_open(&Open::counted)) {
+      TakeDue(true);
+      StartReady();
+    }
+    if (is_open(&Open::counted)) return false;
+    *flush.done = true;
+    return true;
+  };
+  if (std::erase_if(flushes_, is_over) > 0) on_progress_();
 }
 
 bool Delivery::Idle() const { return wakes_ == 0 && idle_; }
@@ -208,13 +254,13 @@ void Delivery::Pump() {
   TakeDue(false);
   StartReplay();
   StartReady();
-  // What was merged, filtered or parked has made room, and no answer will come to say so.
-  if (batch.size() == room && HasRoom(admitted_) && !channel_->empty()) Wake();
-  if (flush_requested_ && objects_.empty() && channel_->empty()) {
-    flush_requested_ = false;
+  if (interested_ >= kMaxInterested && !upstream_exact_) {
     TakeDue(true);
     StartReady();
   }
+  // What was merged, filtered or parked has made room, and no answer will come to say so.
+  if (batch.size() == room && HasRoom(admitted_) && !channel_->empty()) Wake();
+  CheckFlushes();
   ScheduleDue();
   UpdateIdle();
 }
@@ -234,6 +280,8 @@ bool Delivery::HasRoom(const Load& load) const {
 }
 
 void Delivery::Admit(Published published) {
+  epoch_taken_ = published.epoch;
+  epoch_ = std::max(epoch_, published.epoch);
   const auto object = objects_.try_emplace(ObjectKey(*published.event)).first;
   Load& load = object->second.parked ? parked_ : admitted_;
   if (object->second.parked && !HasRoom(load)) {
@@ -242,6 +290,7 @@ void Delivery::Admit(Published published) {
     return;
   }
   load.Add(published);
+  ++open_[published.epoch].work;
   object->second.waiting.push_back(std::move(published));
   MarkReady(object);
 }
@@ -294,6 +343,7 @@ void Delivery::Start(Objects::iterator object) {
     attempt->object = object->first;
     if (!state.due.empty()) {
       attempt->correlation = std::move(state.due.front().correlation);
+      attempt->carried = std::move(state.due.front().carried);
       attempt->replay = state.due.front().replay;
       state.due.pop_front();
       if (attempt->replay && IsSuperseded(attempt->correlation.request)) {
@@ -313,8 +363,10 @@ void Delivery::Start(Objects::iterator object) {
       if (attempt->correlation.action == Correlation::Action::kSuppress) {
         admitted_.Remove(attempt->published);
         Resolve(attempt->published, Outcome::kFiltered, Status());
+        EndWork(attempt->published.epoch);
         continue;
       }
+      attempt->carried = TakeMerged(attempt->correlation.key);
     }
     state.current = attempt;
     ++under_way_;
@@ -327,13 +379,27 @@ void Delivery::Start(Objects::iterator object) {
 void Delivery::Merge(const std::string& key, Published published) {
   Merged& merged = merged_[key];
   ++merged.count;
-  if (published.interested) merged.interested.push_back(std::move(published.interested));
+  ++merged.by_epoch[published.epoch];
+  ++open_[published.epoch].counted;
+  EndWork(published.epoch);
+  if (!published.interested) return;
+  // Upstream's writes have their time, whoever waits for them. Nobody is told then.
+  if (upstream_exact_ && interested_ >= kMaxInterested) return;
+  merged.interested.push_back(std::move(published.interested));
+  ++interested_;
+}
+
+// What is counted later is for a later write.
+Delivery::Merged Delivery::TakeMerged(const std::string& key) {
+  auto merged = merged_.extract(key);
+  return merged ? std::move(merged.mapped()) : Merged();
 }
 
 void Delivery::TakeDue(bool all) {
   for (Correlation& due : series_->TakeDue(clock_.Steady(), all)) {
     const auto object = objects_.try_emplace(ObjectKey(*due.request.event)).first;
-    object->second.due.push_back({.correlation = std::move(due)});
+    Merged carried = TakeMerged(due.key);
+    object->second.due.push_back({.correlation = std::move(due), .carried = std::move(carried)});
     MarkReady(object);
   }
 }
@@ -448,9 +514,15 @@ void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why)
   if (!why.Is(StatusReason::kAlreadyExists) && (!is_last || upstream_exact_)) {
     Log(LogLevel::kWarn, "Unable to write event (may retry after sleeping)", event, why);
   }
-  // Upstream tries the count of a series once at each of its ticks. What was counted
-  // into it waits for the next.
-  if (upstream_exact_ && !attempt->published.event) return Release(attempt);
+  if (upstream_exact_ && !attempt->published.event) {
+    // Upstream tries the count of a series once at each of its ticks. What was counted
+    // into it waits for the next.
+    Merged& merged = merged_[attempt->correlation.key];
+    merged.count += attempt->carried.count;
+    for (const auto& [epoch, count] : attempt->carried.by_epoch) merged.by_epoch[epoch] += count;
+    std::ranges::move(attempt->carried.interested, std::back_inserter(merged.interested));
+    return Release(attempt);
+  }
   if (is_last) {
     Log(LogLevel::kError, "Unable to write event (retry limit exceeded!)", event, why);
     Finish(attempt, Outcome::kGaveUp, why);
@@ -496,11 +568,10 @@ void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
   if (attempt->published.event) {
     admitted_.Remove(attempt->published);
     Resolve(attempt->published, outcome, status);
+    EndWork(attempt->published.epoch);
   }
   // What was counted into this write shares its fate: merged where it succeeded.
-  if (auto merged = merged_.extract(attempt->correlation.key)) {
-    Resolve(merged.mapped(), IsGood(outcome) ? Outcome::kMerged : outcome, status);
-  }
+  Resolve(attempt->carried, IsGood(outcome) ? Outcome::kMerged : outcome, status);
   Release(attempt);
 }
 
@@ -525,6 +596,12 @@ void Delivery::Resolve(const Published& published, Outcome outcome, const Status
 
 void Delivery::Resolve(const Merged& merged, Outcome outcome, const Status& status) {
   outcomes_[static_cast<std::size_t>(outcome)] += merged.count;
+  for (const auto& [epoch, count] : merged.by_epoch) {
+    const auto open = open_.find(epoch);
+    open->second.counted -= count;
+    EraseIfEnded(open);
+  }
+  interested_ -= merged.interested.size();
   for (const auto& interested : merged.interested) Tell(interested.get(), outcome, status);
 }
 
@@ -538,9 +615,8 @@ SinkRequest Delivery::RequestOf(const Attempt& attempt) {
   return request;
 }
 
-std::uint64_t Delivery::EventsOf(const Attempt& attempt) const {
-  const auto merged = merged_.find(attempt.correlation.key);
-  return (attempt.published.event ? 1 : 0) + (merged == merged_.end() ? 0 : merged->second.count);
+std::uint64_t Delivery::EventsOf(const Attempt& attempt) {
+  return (attempt.published.event ? 1 : 0) + attempt.carried.count;
 }
 
 bool Delivery::Keep(SinkRequest request, std::uint64_t events) {
@@ -575,6 +651,8 @@ void Delivery::StartReplay() {
   if (!segment) return;
   replay_.writes.clear();
   replay_.open = segment->writes.size();
+  replay_.epoch = epoch_;
+  open_[replay_.epoch].work += replay_.open;
   for (SpooledWrite& write : segment->writes) {
     come_back_ += write.events;
     const auto object = objects_.try_emplace(ObjectKey(*write.request.event)).first;
@@ -592,6 +670,7 @@ void Delivery::EndReplayed(std::size_t index, Outcome outcome) {
   const Outcome carried = IsGood(outcome) ? Outcome::kMerged : outcome;
   outcomes_[static_cast<std::size_t>(carried)] += ended.write.events - 1;
   ended.delivered = outcome != Outcome::kSpooled;
+  EndWork(replay_.epoch);
   if (--replay_.open == 0) EndReplay();
 }
 
@@ -690,6 +769,7 @@ void Delivery::AbandonHere() {
   }
   if (spool_) {
     for (Published& published : rest) {
+      ++open_[published.epoch].work;
       objects_[ObjectKey(*published.event)].waiting.push_back(std::move(published));
     }
     rest.clear();
@@ -702,12 +782,18 @@ void Delivery::AbandonHere() {
           *object.current->published.event, why);
       Resolve(object.current->published, Outcome::kLost, why);
     }
+    if (object.current) Resolve(object.current->carried, Outcome::kLost, why);
+    for (const Due& due : object.due) Resolve(due.carried, Outcome::kLost, why);
     for (const Published& published : object.waiting) Resolve(published, Outcome::kLost, why);
   }
   for (const auto& [key, merged] : merged_) Resolve(merged, Outcome::kLost, why);
   objects_.clear();
   merged_.clear();
   awake_.clear();
+  open_.clear();
+  for (const Flush& flush : flushes_) *flush.done = true;
+  flushes_.clear();
+  sink_.reset();
   idle_ = true;
 }
 
@@ -715,32 +801,26 @@ void Delivery::AbandonHere() {
 // leaves behind what cannot be kept.
 void Delivery::KeepTheRest() {
   const Status why = ShutDown();
-  // The outcome of an event, and of those that were counted into its write.
-  const auto keep = [&](SinkRequest request, const std::string& key, const Published& published) {
-    auto merged = merged_.find(key);
-    const std::uint64_t counted = merged == merged_.end() ? 0 : merged->second.count;
-    if (!Keep(std::move(request), counted + (published.event ? 1 : 0))) {
-      if (published.event) Resolve(published, Outcome::kLost, why);
-      return;
-    }
-    if (published.event) Resolve(published, Outcome::kSpooled, why);
-    if (merged == merged_.end()) return;
-    Resolve(merged->second, Outcome::kSpooled, why);
-    merged_.erase(merged);
+  const auto keep = [&](SinkRequest request, const Published& published, const Merged& carried) {
+    const std::uint64_t events = carried.count + (published.event ? 1 : 0);
+    const bool kept = Keep(std::move(request), events);
+    const Outcome outcome = kept ? Outcome::kSpooled : Outcome::kLost;
+    if (published.event) Resolve(published, outcome, why);
+    Resolve(carried, outcome, why);
   };
   for (auto& [name, object] : objects_) {
     if (const std::shared_ptr<Attempt> attempt = std::exchange(object.current, nullptr)) {
       if (attempt->replay) {
         EndReplayed(*attempt->replay, Outcome::kSpooled);
       } else {
-        keep(RequestOf(*attempt), attempt->correlation.key, attempt->published);
+        keep(RequestOf(*attempt), attempt->published, attempt->carried);
       }
     }
     for (Due& due : object.due) {
       if (due.replay) {
         EndReplayed(*due.replay, Outcome::kSpooled);
       } else {
-        keep(std::move(due.correlation.request), due.correlation.key, {});
+        keep(std::move(due.correlation.request), {}, due.carried);
       }
     }
     for (Published& published : object.waiting) {
@@ -751,20 +831,20 @@ void Delivery::KeepTheRest() {
       } else if (correlation.action == Correlation::Action::kMerge) {
         Merge(correlation.key, std::move(published));
       } else {
-        keep(std::move(correlation.request), correlation.key, published);
+        keep(std::move(correlation.request), published, TakeMerged(correlation.key));
       }
     }
   }
   objects_.clear();
   for (Correlation& due : series_->TakeDue(clock_.Steady(), /*all=*/true)) {
-    keep(std::move(due.request), due.key, {});
+    keep(std::move(due.request), {}, TakeMerged(due.key));
   }
   spool_->Close();
 }
 
 void Delivery::UpdateIdle() {
   const bool idle = abandoned_ || (objects_.empty() && under_way_ == 0 && sleeping_ == 0 &&
-                                   awake_.empty() && !flush_requested_ && channel_->empty());
+                                   awake_.empty() && flushes_.empty() && channel_->empty());
   idle_ = idle;
   if (idle && wakes_ == 0) on_progress_();
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,7 +57,9 @@ Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_
 //                                          └──> outcome
 //
 // Up to kMaxAdmitted events wait for their turn, and as many behind writes that sleep;
-// more of the latter are dropped.
+// more of the latter are dropped. Of events that were counted only the number is kept,
+// and whoever wants to know of them: where these become too many, the counts are written
+// ahead of their time.
 //
 // With upstream_exact all old-style events count as being about one object, which is how
 // client-go does it: one at a time, and everybody waits for the one that sleeps. Each of
@@ -97,9 +100,12 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   // thread.
   void CountDropped(const Published& published);
 
-  // Writes the counts of open series once everything before them is written. With
-  // `last`, nothing more is fetched from the spool. Any thread.
-  void RequestFlush(bool last);
+  // For all events up to that epoch, which were offered by now. Once they are written,
+  // so are the counts of open series. With `last`, nothing more is fetched from the
+  // spool. Any thread.
+  Ticket RequestFlush(std::uint32_t epoch, bool last);
+  // Writes the counts of open series at once, whatever else is stuck. Any thread.
+  void RequestCounts();
 
   // Whether every event that was offered has its outcome. Any thread.
   bool Idle() const;
@@ -116,9 +122,17 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
 
  private:
   struct Attempt;
+  // Events that were counted but not yet written. They are many where something
+  // repeats all the time, so only their number is kept, by epoch, and who wants to know.
+  struct Merged {
+    std::uint64_t count = 0;
+    std::map<std::uint32_t, std::uint64_t> by_epoch{};
+    std::vector<std::shared_ptr<const Interested>> interested{};
+  };
   // A write without an event that was recorded just now.
   struct Due {
-    Correlation correlation;
+    Correlation correlation{};
+    Merged carried{};                     // what its count contains
     std::optional<std::size_t> replay{};  // where in replay_, if it came back from disk
   };
   struct Object {
@@ -134,11 +148,16 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     std::size_t events = 0;
     std::size_t bytes = 0;
   };
-  // Events that were counted but not yet written. They are many where something
-  // repeats all the time, so only their number is kept and who wants to know.
-  struct Merged {
-    std::uint64_t count = 0;
-    std::vector<std::shared_ptr<const Interested>> interested;
+  // How many events of an epoch have no outcome yet.
+  struct Open {
+    std::uint64_t work = 0;     // waiting or under way
+    std::uint64_t counted = 0;  // in merged_
+  };
+  struct Flush {
+    std::shared_ptr<std::atomic<bool>> done;
+    std::uint32_t epoch = 0;
+    bool all_taken = false;  // none of its events is in the channel
+    bool counts_taken = false;
   };
   using Objects = std::unordered_map<std::string, Object>;
   // The segment of the spool that is being delivered.
@@ -149,6 +168,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
     };
     std::vector<Write> writes{};
     std::size_t open = 0;  // how many are in objects_
+    std::uint32_t epoch = 0;
   };
 
   // Lets a function run on the strand, and Pump() after it.
@@ -163,6 +183,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   void StartReady();
   void Start(Objects::iterator object);
   void Merge(const std::string& key, Published published);
+  Merged TakeMerged(const std::string& key);
   void TakeDue(bool all);
   void ScheduleDue();
   void Send(const std::shared_ptr<Attempt>& attempt);
@@ -172,10 +193,13 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   void Release(const std::shared_ptr<Attempt>& attempt);
   void Resolve(const Published& published, Outcome outcome, const Status& status);
   void Resolve(const Merged& merged, Outcome outcome, const Status& status);
+  void EndWork(std::uint32_t epoch);
+  void EraseIfEnded(std::map<std::uint32_t, Open>::iterator open);
+  void CheckFlushes();
   // Puts what an attempt stands for on disk; false if it cannot be.
   bool Keep(SinkRequest request, std::uint64_t events);
   static SinkRequest RequestOf(const Attempt& attempt);
-  std::uint64_t EventsOf(const Attempt& attempt) const;
+  static std::uint64_t EventsOf(const Attempt& attempt);
   void StartReplay();
   void ScheduleReplay();
   bool IsSuperseded(const SinkRequest& request);
@@ -193,7 +217,6 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   void Log(LogLevel level, std::string_view message, const Event& event,
            const Status& status) const;
 
-  const std::shared_ptr<Sink> sink_;
   const SinkOptions options_;
   const Clock& clock_;
   const std::shared_ptr<Executor> executor_;
@@ -217,6 +240,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   Strand strand_;
 
   // The rest belongs to the strand.
+  std::shared_ptr<Sink> sink_;  // null once abandoned: it may hold whoever holds us
   const std::unique_ptr<Correlator> count_;
   const std::unique_ptr<Correlator> series_;
   Random random_;
@@ -232,7 +256,11 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   std::size_t under_way_ = 0;
   std::size_t sleeping_ = 0;
   std::unordered_map<std::string, Merged> merged_;  // by Correlation::key
-  bool flush_requested_ = false;
+  std::size_t interested_ = 0;                      // in all of merged_
+  std::map<std::uint32_t, Open> open_;              // by epoch; none is empty
+  std::vector<Flush> flushes_;
+  std::uint32_t epoch_ = 0;        // the latest that was heard of
+  std::uint32_t epoch_taken_ = 0;  // of the event that was taken last
   bool abandoned_ = false;
   std::optional<SteadyTime> due_timer_;
 

@@ -26,6 +26,19 @@ WallTime Unique(WallTime now) {
   return WallTime(std::chrono::nanoseconds(mine));
 }
 
+// Whether this thread is just telling somebody that an event could not be recorded. If
+// they record another one, for which there is no more room than before, that one is
+// counted and nobody is told, or there would be no end.
+thread_local bool telling = false;
+
+class Telling {
+ public:
+  Telling() { telling = true; }
+  ~Telling() { telling = false; }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+};
+
 bool IsEvent(const ObjectReference& object) {
   return object.kind == "Event" &&
          (object.api_version == "v1" || object.api_version.starts_with("events.k8s.io/"));
@@ -118,6 +131,8 @@ void Recorder::State::Complain(std::string_view message, const Status& why) cons
 
 void Recorder::State::Refuse(const Published& published, std::string_view complaint,
                              const Status& why) const {
+  if (telling) return core_->CountInvalid({}, why);
+  const Telling scope;
   core_->CountInvalid(published, why);
   Complain(complaint, why);
 }
@@ -144,7 +159,8 @@ void Recorder::State::Write(const ObjectReference& object, Occurrence&& occurren
   published.bytes = ApproximateBytes(*published.event);
   const std::shared_ptr<const Interested> interested = published.interested;
   const Status status = core_->Publish(std::move(published));
-  if (status.ok()) return;
+  if (status.ok() || telling) return;
+  const Telling scope;
   const bool full = status.Is(StatusReason::kTooManyRequests);
   Tell(interested.get(), full ? Outcome::kDropped : Outcome::kLost, status);
   // tools/events does not notice that its broadcaster is gone.

@@ -41,8 +41,13 @@ struct BroadcasterOptions {
   // Where the work is done. Null: a thread of the broadcaster's own. Must outlive the
   // broadcaster and every request that its sinks have not answered.
   Executor* executor = nullptr;
-  const Clock* clock = nullptr;  // null: the executor's
-  LogFunction log{};             // what goes wrong inside; null: nothing is told
+  // For the broadcaster's own thread. Null: the system's. With an executor the time is
+  // the executor's, by which its timers run; this must then be null or the same.
+  const Clock* clock = nullptr;
+  // What goes wrong inside; null: nothing is told. It lives as long as the broadcaster
+  // and every recorder, so it must not own one of its recorders: neither would ever be
+  // destroyed.
+  LogFunction log{};
   // Do exactly as client-go does, faults included. doc/compatibility.md lists them.
   bool upstream_exact = false;
   // How long the destructor waits for what is still to be written.
@@ -124,7 +129,8 @@ class HERALD_EXPORT Watcher {
 // What is left after Flush() or Shutdown().
 struct DrainReport {
   bool complete = false;  // everything recorded before the call has its outcome
-  // Events that have none yet (Flush), or were lost or spooled (Shutdown).
+  // If not complete: how many events have none yet, those recorded since the call
+  // included (Flush), or were lost or spooled (Shutdown).
   std::uint64_t in_flight = 0;
 };
 
@@ -163,7 +169,8 @@ class HERALD_EXPORT Broadcaster {
   Status StartLogging(std::function<void(std::string_view)> print);
   // Each event as the message "Event occurred" with fields.
   Status StartStructuredLogging(LogFunction log);
-  // Writes each event to the sink. There may be several sinks; each has its own
+  // Writes each event to the sink, which is held until Shutdown(), and may hold recorders
+  // of this broadcaster itself. There may be several sinks; each has its own
   // correlation, queue and statistics. An error if its spool cannot be opened: kConflict
   // where another process or sink has it.
   Status StartRecordingToSink(std::shared_ptr<Sink> sink, SinkOptions options = {});
@@ -180,7 +187,8 @@ class HERALD_EXPORT Broadcaster {
   void WritePrometheusText(std::string* out) const;
 
   // Waits until all that was recorded before this call has its outcome, and writes
-  // the counts of open series; gives up after `patience`.
+  // the counts of open series; gives up after `patience`. What is recorded meanwhile is
+  // not waited for.
   DrainReport Flush(std::chrono::nanoseconds patience);
 
   // Flushes, then stops for good: later events are counted as lost, watchers end

@@ -35,7 +35,9 @@ HERALD_EXPORT std::string_view OutcomeName(Outcome outcome);
 
 // Told about an event once per sink that took it in, or once if none did (a full or
 // stopped broadcaster, an invalid event), from any thread and without locks held. Must
-// not block. The status says why where the outcome is not a good one.
+// not block. The status says why where the outcome is not a good one. It may record;
+// but an event that is recorded from here and cannot even be queued is only counted,
+// and told neither to this function nor to the log.
 using OutcomeFunction = std::function<void(Outcome, const Status&)>;
 
 // Where the events of one sink have gone. A consistent snapshot:
