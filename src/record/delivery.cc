@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "herald/api/reference.h"
 #include "record/count_correlator.h"
 #include "record/series_correlator.h"
+#include "record/spelling.h"
 
 namespace herald {
 namespace {
@@ -249,7 +251,12 @@ void Delivery::Pump() {
   std::vector<Published> batch;
   const std::size_t room = HasRoom(admitted_) ? kMaxAdmitted - admitted_.events : 0;
   if (room > 0) channel_->Take(room, &batch);
-  for (Published& published : batch) Admit(std::move(published));
+  for (Published& published : batch) {
+    epoch_taken_ = published.epoch;
+    epoch_ = std::max(epoch_, published.epoch);
+    ++open_[published.epoch].work;
+    Admit(std::move(published));
+  }
   if (!batch.empty()) ReportLosses();
   TakeDue(false);
   StartReplay();
@@ -280,19 +287,74 @@ bool Delivery::HasRoom(const Load& load) const {
 }
 
 void Delivery::Admit(Published published) {
-  epoch_taken_ = published.epoch;
-  epoch_ = std::max(epoch_, published.epoch);
+  if (!Hold(&published)) Enter(std::move(published));
+}
+
+void Delivery::Enter(Published published) {
   const auto object = objects_.try_emplace(ObjectKey(*published.event)).first;
   Load& load = object->second.parked ? parked_ : admitted_;
   if (object->second.parked && !HasRoom(load)) {
     Resolve(published, Outcome::kDropped,
             Status(StatusReason::kTooManyRequests, "too many events wait to be tried again"));
+    EndWork(published.epoch);
     return;
   }
   load.Add(published);
-  ++open_[published.epoch].work;
   object->second.waiting.push_back(std::move(published));
   MarkReady(object);
+}
+
+std::shared_ptr<const Event> Delivery::SpelledFor(const Published& published) const {
+  if (!published.interested || !published.interested->choice) return published.event;
+  // Where there is still no choice, at the very end: what all servers since 1.19 offer.
+  const EventApi api = published.interested->choice->Get().value_or(EventApi::kEventsV1);
+  return Spelled(*published.event, api, upstream_exact_);
+}
+
+bool Delivery::Hold(Published* published) {
+  if (!published->interested || !published->interested->choice) return false;
+  LetGo();  // what was held before comes before
+  ApiChoice& choice = *published->interested->choice;
+  if (choice.Get()) return false;
+  if (!HasRoom(parked_)) {
+    Resolve(
+        *published, Outcome::kDropped,
+        Status(StatusReason::kTooManyRequests, "too many events wait for the choice of an API"));
+    EndWork(published->epoch);
+    return true;
+  }
+  const bool is_first =
+      std::none_of(undecided_.begin(), undecided_.end(), [&](const Published& other) {
+        return other.interested->choice == published->interested->choice;
+      });
+  parked_.Add(*published);
+  undecided_.push_back(std::move(*published));
+  if (is_first) {
+    choice.WhenSet([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->PostAndPump([self] { self->LetGo(); });
+    });
+  }
+  return true;
+}
+
+void Delivery::LetGo() {
+  if (undecided_.empty()) return;
+  std::deque<Published> all;
+  all.swap(undecided_);
+  for (Published& published : all) {
+    if (!published.interested->choice->Get()) {
+      undecided_.push_back(std::move(published));
+      continue;
+    }
+    parked_.Remove(published);
+    Enter(std::move(published));
+  }
+}
+
+bool Delivery::ChoseAnother(const Attempt& attempt) const {
+  const Published& published = attempt.published;
+  if (!published.event || !published.interested || !published.interested->choice) return false;
+  return published.interested->choice->Get() != attempt.correlation.request.api;
 }
 
 // Counts the events of an object among those that wait behind a sleeping write, or
@@ -353,7 +415,7 @@ void Delivery::Start(Objects::iterator object) {
     } else {
       attempt->published = std::move(state.waiting.front());
       state.waiting.pop_front();
-      const std::shared_ptr<const Event>& event = attempt->published.event;
+      const std::shared_ptr<const Event> event = SpelledFor(attempt->published);
       attempt->correlation = CorrelatorFor(*event).Correlate(event, clock_.Now(), clock_.Steady());
       if (attempt->correlation.action == Correlation::Action::kMerge) {
         admitted_.Remove(attempt->published);
@@ -382,7 +444,7 @@ void Delivery::Merge(const std::string& key, Published published) {
   ++merged.by_epoch[published.epoch];
   ++open_[published.epoch].counted;
   EndWork(published.epoch);
-  if (!published.interested) return;
+  if (!published.interested || !published.interested->IsToBeTold()) return;
   // Upstream's writes have their time, whoever waits for them. Nobody is told then.
   if (upstream_exact_ && interested_ >= kMaxInterested) return;
   merged.interested.push_back(std::move(published.interested));
@@ -471,6 +533,13 @@ void Delivery::OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> a
       Retry(attempt, status);
       break;
     case Judgement::kReject:
+      if (ChoseAnother(*attempt)) {
+        CorrelatorFor(*request.event).Drop(attempt->correlation.key);
+        Resolve(attempt->carried, Outcome::kRejected, status);
+        objects_.at(attempt->object).waiting.push_front(std::move(attempt->published));
+        Release(attempt);
+        break;
+      }
       Log(LogLevel::kError,
           status.origin() == Status::Origin::kServer
               ? "Server rejected event (will not retry!)"
@@ -765,6 +834,8 @@ void Delivery::AbandonHere() {
   if (std::exchange(abandoned_, true)) return;
   const Status why = ShutDown();
   std::vector<Published> rest;
+  std::ranges::move(undecided_, std::back_inserter(rest));
+  undecided_.clear();
   while (channel_->Take(kMaxAdmitted, &rest) > 0) {
   }
   if (spool_) {
@@ -824,8 +895,9 @@ void Delivery::KeepTheRest() {
       }
     }
     for (Published& published : object.waiting) {
+      const std::shared_ptr<const Event> event = SpelledFor(published);
       Correlation correlation =
-          CorrelatorFor(*published.event).Correlate(published.event, clock_.Now(), clock_.Steady());
+          CorrelatorFor(*event).Correlate(event, clock_.Now(), clock_.Steady());
       if (correlation.action == Correlation::Action::kSuppress) {
         Resolve(published, Outcome::kFiltered, Status());
       } else if (correlation.action == Correlation::Action::kMerge) {
@@ -843,8 +915,9 @@ void Delivery::KeepTheRest() {
 }
 
 void Delivery::UpdateIdle() {
-  const bool idle = abandoned_ || (objects_.empty() && under_way_ == 0 && sleeping_ == 0 &&
-                                   awake_.empty() && flushes_.empty() && channel_->empty());
+  const bool idle =
+      abandoned_ || (objects_.empty() && under_way_ == 0 && sleeping_ == 0 && awake_.empty() &&
+                     undecided_.empty() && flushes_.empty() && channel_->empty());
   idle_ = idle;
   if (idle && wakes_ == 0) on_progress_();
 }

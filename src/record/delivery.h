@@ -61,6 +61,9 @@ Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_
 // and whoever wants to know of them: where these become too many, the counts are written
 // ahead of their time.
 //
+// Events whose recorder does not know yet through which API to write are held before all
+// of this, among those that wait behind writes that sleep.
+//
 // With upstream_exact all old-style events count as being about one object, which is how
 // client-go does it: one at a time, and everybody waits for the one that sleeps. Each of
 // the new style counts as being about an object of its own.
@@ -177,6 +180,15 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   // All of these run on the strand.
   void Pump();
   void Admit(Published published);
+  void Enter(Published published);
+  // What an event is written as.
+  std::shared_ptr<const Event> SpelledFor(const Published& published) const;
+  // Holds an event until there is a choice of API; false if there is one.
+  bool Hold(Published* published);
+  void LetGo();
+  // Whether the event of an attempt is to be written through another API than the one
+  // that refused it.
+  bool ChoseAnother(const Attempt& attempt) const;
   bool HasRoom(const Load& load) const;
   void Park(Object* object, bool park);
   void MarkReady(Objects::iterator object);
@@ -252,6 +264,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   // does not take would fill the whole and hold up all others.
   Load admitted_;
   Load parked_;
+  std::deque<Published> undecided_;   // whose choice of API is not made; among parked_
   std::uint64_t object_numbers_ = 0;  // for keys that are never alike
   std::size_t under_way_ = 0;
   std::size_t sleeping_ = 0;

@@ -7,14 +7,19 @@
 
 #include "herald/api/codec.h"
 #include "herald/api/event.h"
+#include "herald/record/api_choice.h"
 #include "herald/record/outcome.h"
 
 namespace herald {
 
-// Who wants to know what became of one event. Either may be empty.
+// Who wants to know what became of one event, and who decides how it is written. Each
+// may be empty. Shared by all events of a recorder that have no function of their own.
 struct Interested {
+  bool IsToBeTold() const { return recorder || occurrence; }
+
   OutcomeFunction recorder;
   OutcomeFunction occurrence;
+  std::shared_ptr<ApiChoice> choice;  // set: the event is neutral, see spelling.h
 };
 
 // One event on its way through the broadcaster. Copies share the event.

@@ -9,6 +9,7 @@
 #include "herald/api/reference.h"
 #include "record/event_pool.h"
 #include "record/recorder_state.h"
+#include "record/spelling.h"
 #include "record/text_limits.h"
 
 namespace herald {
@@ -44,17 +45,15 @@ bool IsEvent(const ObjectReference& object) {
          (object.api_version == "v1" || object.api_version.starts_with("events.k8s.io/"));
 }
 
-// events.k8s.io/v1 refuses what is no qualified name; core/v1 takes anything.
-std::string ControllerName(const RecorderOptions& options, bool upstream_exact) {
-  const bool as_it_is = upstream_exact || options.api == EventApi::kCoreV1;
-  return as_it_is ? options.component : QualifiedName(options.component);
+std::shared_ptr<const Interested> InterestedIn(const RecorderOptions& options) {
+  if (!options.on_outcome && !options.api_choice) return nullptr;
+  return std::make_shared<const Interested>(
+      Interested{options.on_outcome, nullptr, options.api_choice});
 }
 
-std::string InstanceName(const RecorderOptions& options, bool upstream_exact) {
-  std::string name =
-      options.api == EventApi::kCoreV1 ? options.host : options.component + "-" + options.host;
-  if (!upstream_exact) CutText(kMaxWord, &name);
-  return name;
+// In which style to put the reporter. Who does not know yet begins with the old one.
+EventApi StyleOf(const RecorderOptions& options) {
+  return options.api_choice ? EventApi::kCoreV1 : options.api;
 }
 
 }  // namespace
@@ -63,8 +62,11 @@ Recorder::State::State(std::shared_ptr<Broadcaster::Core> core, RecorderOptions 
                        LogFunction log)
     : core_(std::move(core)),
       options_(std::move(options)),
-      reporting_controller_(ControllerName(options_, core_->options().upstream_exact)),
-      reporting_instance_(InstanceName(options_, core_->options().upstream_exact)),
+      interested_(InterestedIn(options_)),
+      reporting_controller_(ReportingController(options_.component, StyleOf(options_),
+                                                core_->options().upstream_exact)),
+      reporting_instance_(ReportingInstance(options_.component, options_.host, StyleOf(options_),
+                                            core_->options().upstream_exact)),
       log_(std::move(log)) {}
 
 std::shared_ptr<const Recorder::State> Recorder::State::WithLog(LogFunction log) const {
@@ -72,9 +74,9 @@ std::shared_ptr<const Recorder::State> Recorder::State::WithLog(LogFunction log)
 }
 
 std::shared_ptr<const Interested> Recorder::State::WhoIsInterested(Occurrence* occurrence) const {
-  if (!options_.on_outcome && !occurrence->on_outcome) return nullptr;
+  if (!occurrence->on_outcome) return interested_;
   return std::make_shared<const Interested>(
-      Interested{options_.on_outcome, std::move(occurrence->on_outcome)});
+      Interested{options_.on_outcome, std::move(occurrence->on_outcome), options_.api_choice});
 }
 
 std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectReference& object,
@@ -99,7 +101,14 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
   event->related = std::move(occurrence->related);
   event->reporting_controller = reporting_controller_;
   event->reporting_instance = reporting_instance_;
-  if (options_.api == EventApi::kCoreV1) {
+  if (options_.api_choice) {
+    event->source.component = options_.component;
+    event->source.host = options_.host;
+    event->first_timestamp = event->last_timestamp = Time();
+    event->count = 0;
+    event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
+    if (!exact) CutText(kMaxMessage, &event->message);
+  } else if (options_.api == EventApi::kCoreV1) {
     event->source.component = options_.component;
     event->source.host = options_.host;
     event->first_timestamp = event->last_timestamp = Time(when.seconds(), when.nanos());
@@ -112,13 +121,7 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
     event->first_timestamp = event->last_timestamp = Time();
     event->count = 0;
     event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
-    if (!exact) {
-      // The server asks for an action; the old calls have none to give.
-      if (event->action.empty()) event->action = event->reason;
-      CutText(kMaxWord, &event->action);
-      CutText(kMaxWord, &event->reason);
-      CutText(kMaxNote, &event->message);
-    }
+    if (!exact) FitNewStyle(event.get());
   }
   return event;
 }

@@ -31,6 +31,7 @@ class Recorder::State {
 
   const std::shared_ptr<Broadcaster::Core> core_;
   const RecorderOptions options_;
+  const std::shared_ptr<const Interested> interested_;  // null: nobody is
   const std::string reporting_controller_;
   const std::string reporting_instance_;
   const LogFunction log_;

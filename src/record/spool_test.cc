@@ -727,6 +727,22 @@ TEST_F(SpoolDeliveryTest, WhatTheServerRefusesIsNotKept) {
   EXPECT_EQ(directory_.Segments(), Strings());
 }
 
+TEST_F(SpoolDeliveryTest, WhatStillWaitsForTheChoiceOfAnApiIsKeptForTheNewOne) {
+  {
+    Process first(this);
+    first.broadcaster.NewRecorder({.component = "c", .api_choice = std::make_shared<ApiChoice>()})
+        .Event(pod_, kNormal, "R", "m");
+    executor_.RunUntilIdle();
+    first.broadcaster.Shutdown(nanoseconds(0));
+    EXPECT_EQ(first.Stats()[Outcome::kSpooled], 1u);
+  }
+  Process second(this);
+  executor_.RunUntilIdle();
+  ASSERT_EQ(server_->Requests().size(), 1u);
+  EXPECT_EQ(server_->Requests().at(0).api, EventApi::kEventsV1);
+  EXPECT_EQ(second.Stats()[Outcome::kWritten], 1u);
+}
+
 TEST_F(SpoolDeliveryTest, UpstreamExactRefusesIt) {
   Process process(this, {.upstream_exact = true});
   EXPECT_TRUE(process.started.Is(StatusReason::kInvalid));
