@@ -65,6 +65,9 @@ TEST(FakeRecorderTest, ItsNewStyleMayBeVerbose) {
   // Whose kind is not known is left out.
   fake.recorder().Record({.name = "web-0"}, {.reason = "R", .action = "A"}, "m");
   EXPECT_EQ(fake.Next(), "Normal R A m");
+  // Where there is no action, none is asked of the caller.
+  fake.recorder().Event({.name = "web-0"}, kNormal, "R", "m");
+  EXPECT_EQ(fake.Next(), "Normal R R m");
 }
 
 TEST(FakeRecorderTest, ItsNewStyleSaysNothingOfAnnotationsUnlessVerbose) {
