@@ -35,6 +35,8 @@ class Recorder::State {
 
   const std::shared_ptr<Broadcaster::Core> core_;
   const RecorderOptions options_;
+  const std::shared_ptr<const Interested> interested_;  // null: nobody is
+  const std::string reporting_controller_;
   const std::string reporting_instance_;
   const std::uint64_t maker_id_ = MakeMakerId();
   const LogFunction log_;
