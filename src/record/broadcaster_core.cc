@@ -443,7 +443,7 @@ bool Broadcaster::Core::WaitUntil(std::chrono::nanoseconds patience,
   bool good = false;
   {
     MutexLock lock(progress_mu_);
-    good = progress_.WaitFor(lock, patience, condition);
+    good = progress_.WaitFor(lock, patience, [&] { return condition(); });
   }
   --waiting_;
   return good;
