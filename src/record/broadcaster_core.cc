@@ -1,7 +1,6 @@
 #include "record/broadcaster_core.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "base/check.h"

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -338,6 +340,34 @@ TEST(SpoolTest, ASegmentThatCannotBeReadIsLeftAloneAndNotInTheWay) {
     EXPECT_EQ(spool->stats().corrupted, 1u);
   }
   EXPECT_EQ(directory.Segments(), Strings{unreadable});
+}
+
+// In a child, because the limit is the process' and its other files have a size, too.
+TEST(SpoolTest, ADiskThatIsFullInTheMiddleOfARecordSpoilsNoOther) {
+  const TemporaryDirectory directory;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    auto spool = Spool::Open({.directory = directory.path()});
+    if (!spool || !(*spool)->Append(Create("first")).ok()) _exit(1);
+    const std::uint64_t bytes = (*spool)->stats().bytes;
+    rlimit limit{};
+    getrlimit(RLIMIT_FSIZE, &limit);
+    const rlimit tight{.rlim_cur = bytes + 50, .rlim_max = limit.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &tight);
+    if ((*spool)->Append(Create("too much")).ok()) _exit(2);
+    if ((*spool)->stats().bytes != bytes) _exit(3);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    _exit((*spool)->Append(Create("second")).ok() ? 0 : 4);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const auto spool = OpenIn(directory);
+  EXPECT_EQ(TakeAll(spool.get()), (Strings{"first", "second"}));
+  EXPECT_EQ(spool->stats().corrupted, 0u);
 }
 
 // Crashes. A child writes and says what it was told is safe; it is killed at its n-th
