@@ -767,7 +767,7 @@ void Delivery::EndReplay() {
   } else {
     spool_->PutBack();
   }
-  if (is_all) return;
+  if (is_all) return Wake();  // for the next; it may be that no answer is to come
   replay_wanted_ = false;
   ScheduleReplay();
 }

@@ -549,7 +549,9 @@ class SpoolDeliveryTest : public ::testing::Test {
           recorder(broadcaster.NewRecorder({.component = "c", .host = "h"})),
           new_style(broadcaster.NewRecorder(
               {.component = "c", .host = "h", .api = EventApi::kEventsV1})) {
-      sink_options.spool = SpoolOptions{.directory = test->directory_.path()};
+      SpoolOptions spool = sink_options.spool.value_or(SpoolOptions());
+      spool.directory = test->directory_.path();
+      sink_options.spool = spool;
       started = broadcaster.StartRecordingToSink(test->server_, sink_options);
     }
     SinkStats Stats() const { return broadcaster.Stats().at(0); }
@@ -701,6 +703,27 @@ TEST_F(SpoolDeliveryTest, ACountOnDiskDoesNotSetTheServersBack) {
   EXPECT_EQ(server_->Requests().size(), requests);
   EXPECT_EQ(process.Stats()[Outcome::kMerged], 2u);
   EXPECT_EQ(process.Stats().spool_bytes, 0u);
+  ExpectAccounted(process.Stats());
+}
+
+TEST_F(SpoolDeliveryTest, SegmentsOfWhichNothingIsLeftToTellAreNoHindrance) {
+  // A segment for each write.
+  Process process(this, {}, {.max_tries = 1, .spool = SpoolOptions{.segment_bytes = 1}});
+  process.recorder.Event(pod_, kNormal, "R", "m");
+  executor_.RunUntilIdle();
+  SetDown(true);
+  for (int i = 0; i < 3; ++i) process.recorder.Event(pod_, kNormal, "R", "m");
+  process.recorder.Event(pod_, kNormal, "Other", "m");
+  executor_.RunUntilIdle();
+  ASSERT_EQ(directory_.Segments().size(), 4u);
+  SetDown(false);
+  process.recorder.Event(pod_, kNormal, "R", "m");
+  executor_.RunUntilIdle();
+  clock_.Advance(minutes(1));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(directory_.Segments(), Strings());
+  EXPECT_EQ(server_->Events().size(), 2u);
+  EXPECT_EQ(process.Stats().in_flight, 0u);
   ExpectAccounted(process.Stats());
 }
 
