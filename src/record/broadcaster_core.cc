@@ -1,7 +1,6 @@
 #include "record/broadcaster_core.h"
 
 #include <algorithm>
-#include <ranges>
 #include <thread>
 #include <utility>
 
@@ -480,7 +479,7 @@ bool Broadcaster::Core::WaitUntil(std::chrono::nanoseconds patience,
   bool good = false;
   {
     MutexLock lock(progress_mu_);
-    good = progress_.WaitFor(lock, patience, condition);
+    good = progress_.WaitFor(lock, patience, [&] { return condition(); });
   }
   --waiting_;
   return good;

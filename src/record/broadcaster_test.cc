@@ -737,7 +737,7 @@ TEST(BroadcasterThreadsTest, AWatcherMayOutliveIt) {
   EXPECT_EQ(watcher->dropped(), 0U);
 }
 
-TEST(BroadcasterClockTest, TheTimeIsThatOfTheExecutor) {
+TEST(BroadcasterDeathTest, TheTimeIsThatOfTheExecutor) {
   FakeClock clock{WallTime(seconds(1'700'000'000))};
   Executor executor({.threads = 0, .clock = &clock});
   for (const Clock* given :
