@@ -36,7 +36,10 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
  public:
   Handler(Executor* executor, std::function<void(const Event&)> function,
           std::function<void()> on_progress)
-      : strand_(executor), function_(std::move(function)), on_progress_(std::move(on_progress)) {}
+      : clock_(executor->clock()),
+        strand_(executor),
+        function_(std::move(function)),
+        on_progress_(std::move(on_progress)) {}
 
   void Attach(std::shared_ptr<Channel> channel) { channel_ = std::move(channel); }
 
@@ -56,7 +59,7 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
   }
 
   void Run() {
-    const auto end = std::chrono::steady_clock::now() + kTurn;
+    const SteadyTime end = clock_.Steady() + kTurn;
     do {
       channel_->Take(kEventsAtOnce, &events_);
       for (const Published& published : events_) {
@@ -72,10 +75,11 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
         on_progress_();
         return;
       }
-    } while (std::chrono::steady_clock::now() < end);
+    } while (clock_.Steady() < end);
     Post();
   }
 
+  const Clock& clock_;
   Strand strand_;
   const std::function<void(const Event&)> function_;
   const std::function<void()> on_progress_;
@@ -99,7 +103,10 @@ bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
 }
 
 bool Broadcaster::Core::FillingUp() const {
-  return occupied_ > options_.incoming_events / 4 || occupied_bytes_ > options_.queue_bytes / 4;
+  // Whoever waits for room loses nothing, and the fewer rounds the better.
+  const std::size_t part = options_.when_full == WhenFull::kWait ? 2 : 4;
+  return occupied_ > options_.incoming_events / part ||
+         occupied_bytes_ > options_.queue_bytes / part;
 }
 
 Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
