@@ -24,8 +24,8 @@ constexpr int kMostGiveWay = 16;
 // channel empty again, and drops nothing.
 constexpr std::chrono::microseconds kTurn{500};
 
-// How many events a handler takes out of its channel at once.
-constexpr std::size_t kEventsAtOnce = 64;
+// How many events a handler takes out of its channel before it looks at the clock.
+constexpr std::size_t kEventsAtOnce = 16;
 
 Status AlreadyStopped() { return Status(StatusReason::kGone, "broadcaster already stopped"); }
 
@@ -36,7 +36,7 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
  public:
   Handler(Executor* executor, std::function<void(const Event&)> function,
           std::function<void()> on_progress)
-      : clock_(executor->clock()),
+      : executor_(*executor),
         strand_(executor),
         function_(std::move(function)),
         on_progress_(std::move(on_progress)) {}
@@ -59,7 +59,7 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
   }
 
   void Run() {
-    const SteadyTime end = clock_.Steady() + kTurn;
+    const SteadyTime end = executor_.clock().Steady() + kTurn;
     do {
       channel_->Take(kEventsAtOnce, &events_);
       for (const Published& published : events_) {
@@ -75,11 +75,12 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
         on_progress_();
         return;
       }
-    } while (clock_.Steady() < end);
-    Post();
+    } while (executor_.clock().Steady() < end);
+    // The strand alone would not do: it runs what its own tasks post before it gives way.
+    executor_.Post([self = shared_from_this()] { self->Post(); });
   }
 
-  const Clock& clock_;
+  Executor& executor_;
   Strand strand_;
   const std::function<void(const Event&)> function_;
   const std::function<void()> on_progress_;
