@@ -30,7 +30,8 @@ class ReadyList {
   void Push(std::shared_ptr<Answer> answer);
   // Swaps what has gathered into `into`, which must be empty.
   void Take(std::vector<std::shared_ptr<Answer>>& into);
-  // Nothing is accepted, and `wake` is not called, from now on.
+  // Nothing is accepted, and `wake` is not called, from now on. Whoever made the list must
+  // call it in the end, because the answers in it keep it alive.
   void Close();
 
  private:
