@@ -45,7 +45,8 @@ void AddNames(std::string_view list, std::vector<std::string>& names) {
 // Collects one request. Beast calls it back with the parts that it finds.
 class Http1Server::Parser final : public beast::http::basic_parser<true> {
  public:
-  explicit Parser(const ServerOptions& options) : options_(options) {
+  Parser(const ServerOptions& options, const std::shared_ptr<ServerCounters>& counters)
+      : options_(options), charge_(counters) {
     // Beast's bound is per call rather than per head, so ours, which is exact, decides.
     header_limit(std::numeric_limits<std::uint32_t>::max());
     body_limit(options.max_body_bytes);
@@ -90,6 +91,7 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
   bool http10() const { return version_ < 11; }
   bool expects_continue() const { return expects_continue_; }
 
+  BodyCharge TakeCharge() { return std::move(charge_); }
   // REQUIRES: is_done()
   Request TakeRequest() {
     for (const std::string& name : connection_names_) request_.headers.Remove(name);
@@ -162,6 +164,10 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
       Fail(413, error);
       return 0;
     }
+    if (!charge_.Add(body.size(), options_.max_buffered_bytes)) {
+      Fail(503, error);
+      return 0;
+    }
     request_.body.append(body.data(), body.size());
     return body.size();
   }
@@ -183,6 +189,7 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
 
   const ServerOptions& options_;
   Request request_;
+  BodyCharge charge_;
   int refusal_ = 0;
   int version_ = 11;
   int hosts_ = 0;
@@ -226,7 +233,7 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
       // The first request of a connection has had its time since the accept.
       if (!first_) since_ = now;
       first_ = false;
-      parser_ = std::make_unique<Parser>(context_.options);
+      parser_ = std::make_unique<Parser>(context_.options, context_.group->counters);
     }
     beast::error_code error;
     const std::size_t used = parser_->Take(input, error);
@@ -268,6 +275,7 @@ void Http1Server::Dispatch(SteadyTime now) {
   head_written_ = false;
   streaming_ = false;
   Request request = parser_->TakeRequest();
+  charge_ = parser_->TakeCharge();
   parser_.reset();
   is_head_ = request.method == "HEAD";
   answer_ = std::make_shared<Answer>(context_.group, 0);
@@ -366,6 +374,7 @@ void Http1Server::WriteHead(std::string& out, Answer::Head head) {
 
 void Http1Server::FinishAnswer(SteadyTime now) {
   std::exchange(answer_, nullptr)->Release();
+  charge_ = BodyCharge();
   if (!keep_alive_ || draining_) {
     state_ = State::kFinished;
     return;

@@ -349,6 +349,31 @@ TEST(Http1Server, TakesWhatIsJustWithinTheBounds) {
   EXPECT_EQ(connection.requests.size(), 1U);
 }
 
+TEST(Http1Server, BodiesOfAllConnectionsTogetherHaveABound) {
+  ServerOptions options;
+  options.max_buffered_bytes = 100;
+  FakeConnection connection(options);
+  constexpr std::string_view kPost =
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 60\r\n\r\n"
+      "123456789012345678901234567890123456789012345678901234567890";
+  Http1Server first(connection.context(), connection.now());
+  first.Receive(kPost, connection.now());
+  ASSERT_EQ(connection.requests.size(), 1U);
+  {
+    Http1Server second(connection.context(), connection.now());
+    second.Receive(kPost, connection.now());
+    const std::string sent = connection.Send(second);
+    EXPECT_TRUE(sent.starts_with("HTTP/1.1 503 ")) << sent;
+    EXPECT_NE(sent.find("\r\nretry-after: 1\r\n"), std::string::npos) << sent;
+  }
+  connection.Take().responder->Send({});
+  connection.Send(first);
+  EXPECT_EQ(connection.counters->body_bytes, 0U);
+  Http1Server third(connection.context(), connection.now());
+  third.Receive(kPost, connection.now());
+  EXPECT_EQ(connection.requests.size(), 1U);
+}
+
 TEST_F(Http1ServerTest, AHeadThatTakesTooLongIsA408) {
   Receive("GET / HT");
   for (int i = 0; i < 9; ++i) {

@@ -416,6 +416,24 @@ TEST(Http2Server, TellsWhoSendsTooLongABodyToStop) {
   EXPECT_EQ(c.client.reply(id).code, static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
 }
 
+TEST(Http2Server, BodiesOfAllStreamsTogetherHaveABound) {
+  ServerOptions options;
+  options.max_buffered_bytes = 100;
+  Conversation c(options);
+  c.client.Ask("POST", "/first", {}, std::string(60, 'x'));
+  const std::int32_t second = c.client.Ask("POST", "/second", {}, std::string(60, 'x'));
+  c.Talk();
+  ASSERT_EQ(c.connection.requests.size(), 1U);
+  EXPECT_EQ(c.client.reply(second).status, "503");
+  EXPECT_EQ(c.client.reply(second).headers.Get("retry-after"), "1");
+  c.connection.Take().responder->Send({});
+  c.Talk();
+  EXPECT_EQ(c.connection.counters->body_bytes, 0U);
+  c.client.Ask("POST", "/third", {}, std::string(60, 'x'));
+  c.Talk();
+  EXPECT_EQ(c.connection.requests.size(), 1U);
+}
+
 TEST(Http2Server, TakesWhatIsJustWithinTheBounds) {
   ServerOptions options;
   options.max_header_fields = 5;  // four of them are HTTP/2's own
