@@ -413,6 +413,7 @@ void Http1Server::Drain(SteadyTime /*now*/) {
 
 void Http1Server::Abandon() {
   if (answer_) std::exchange(answer_, nullptr)->Release();
+  charge_ = BodyCharge();
   state_ = State::kFinished;
 }
 
@@ -438,8 +439,7 @@ void Http1Server::Refuse(int status, std::string_view text) {
 void Http1Server::Finish(std::string_view fault) {
   fault_ = fault;
   parser_.reset();
-  if (answer_) std::exchange(answer_, nullptr)->Release();
-  state_ = State::kFinished;
+  Abandon();
 }
 
 }  // namespace herald::http

@@ -52,6 +52,12 @@ nghttp2_nv Field(std::string_view name, std::string_view value) {
           name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
 }
 
+// Whether we reset a stream because of what the peer did to it, rather than for reasons
+// of our own.
+bool IsPeersFault(std::uint32_t code) {
+  return code != NGHTTP2_NO_ERROR && code != NGHTTP2_INTERNAL_ERROR && code != NGHTTP2_CANCEL;
+}
+
 }  // namespace
 
 // nghttp2's view of us.
@@ -98,8 +104,7 @@ struct Http2Server::Callbacks {
                             void* user_data) {
     Http2Server& self = Self(user_data);
     if (frame->hd.type == NGHTTP2_HEADERS) {
-      self.in_block_ = false;
-      self.Charge(self.resets_, kResets, "streams refused");
+      self.in_block_ = false;  // and it is counted when it is answered with RST_STREAM
     } else {
       self.Charge(self.controls_, kControls, "invalid frames");
     }
@@ -159,6 +164,8 @@ struct Http2Server::Callbacks {
         self.fault_.empty()) {
       self.fault_ = "protocol error";
     }
+    if (frame->hd.type == NGHTTP2_RST_STREAM && IsPeersFault(frame->rst_stream.error_code))
+      self.Charge(self.resets_, kResets, "streams broken");
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     self.updates_left_ = std::min(self.updates_left_ + kUpdatesPerFrame, kUpdatesInAdvance);
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {

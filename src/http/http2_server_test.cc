@@ -763,6 +763,19 @@ TEST(Http2Server, FloodsAreCutAfterTheirBound) {
   };
   const FloodCase cases[] = {
       {"rapid reset", "", reset, Http2Server::kResets.burst, NGHTTP2_ENHANCE_YOUR_CALM},
+      {"made you reset", "",
+       [](std::uint32_t n) {
+         const std::uint32_t id = 2 * n + 1;
+         return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, id,
+                      kGetBlock) +
+                Frame(NGHTTP2_WINDOW_UPDATE, 0, id, "\x7f\xff\xff\xff");
+       },
+       Http2Server::kControls.burst - 1, NGHTTP2_ENHANCE_YOUR_CALM},
+      {"streams over the bound", "",
+       [](std::uint32_t n) {
+         return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 2 * n + 1, kGetBlock);
+       },
+       Http2Server::kResets.burst + 1000, NGHTTP2_ENHANCE_YOUR_CALM},
       // One less: the greeting was one already.
       {"SETTINGS", "", [](std::uint32_t) { return Frame(NGHTTP2_SETTINGS, 0, 0, ""); },
        Http2Server::kControls.burst - 1, NGHTTP2_ENHANCE_YOUR_CALM},
