@@ -45,6 +45,14 @@ constexpr milliseconds kStreamWaitAfterFailure{5000};
 // a server that lies about it costs no more.
 constexpr std::size_t kMaxReserveBytes = 16 * 1024 * 1024;
 
+// Further than anybody waits, and near enough for the clock's arithmetic.
+constexpr std::chrono::hours kEternity{24 * 365 * 100};
+
+Time Later(Time from, std::chrono::nanoseconds delay) {
+  return from + std::chrono::duration_cast<steady_clock::duration>(
+                    std::clamp<std::chrono::nanoseconds>(delay, {}, kEternity));
+}
+
 bool IsTokenChar(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -147,7 +155,6 @@ class Client::Impl {
     std::vector<NewTask> tasks{};
   };
 
-  void Run();
   void Wake() REQUIRES(mu_);
   void TakeIncoming();
   void AddCall(NewCall call);
@@ -208,7 +215,6 @@ class Client::Impl {
 
   ClientTls tls_{};  // what tls_context_ was made of
   std::shared_ptr<const TlsClientContext> tls_context_{};
-  TimerQueue::Id tls_check_{};
   bool tls_check_armed_ = false;
 
   asio::steady_timer timer_;
@@ -244,7 +250,7 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
+  thread_ = std::thread([this] { shared_.io.run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -257,8 +263,6 @@ Client::Impl::~Impl() {
   }
   thread_.join();
 }
-
-void Client::Impl::Run() { shared_.io.run(); }
 
 void Client::Impl::Wake() {
   if (std::exchange(woken_, true)) return;
@@ -347,7 +351,8 @@ void Client::Impl::AddCall(NewCall incoming) {
     call.asked_gzip = true;
   }
   if (call.options.timeout.count() > 0) {
-    call.deadline = shared_.timers.Add(call.started + call.options.timeout, [this, &call] {
+    const milliseconds timeout = std::min<milliseconds>(call.options.timeout, kEternity);
+    call.deadline = shared_.timers.Add(Later(call.started, timeout), [this, &call] {
       Doom(call,
            Status(StatusReason::kTimeout, fmt::format("{}: no {} within {} ms", server_,
                                                       call.head_seen ? "complete answer" : "answer",
@@ -728,8 +733,7 @@ Result<Response> Client::Fetch(Request request, CallOptions options, std::stop_t
 void Client::Post(std::function<void()> task) { impl_->Post({}, std::move(task)); }
 
 void Client::PostAfter(std::chrono::nanoseconds delay, std::function<void()> task) {
-  impl_->Post(steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(delay),
-              std::move(task));
+  impl_->Post(Later(steady_clock::now(), delay), std::move(task));
 }
 
 ClientStats Client::Stats() const { return impl_->Stats(); }
