@@ -162,7 +162,7 @@ class Client::Impl {
 
   void OnHead(CallId id, ResponseHead head);
   void OnData(CallId id, std::string_view data);
-  void OnEnd(CallId id, ExchangeEnd end);
+  void OnEnd(CallId id, const ExchangeEnd& end);
   void Deliver(Call& call, std::string_view data);
   // Gives a call up, soon: codecs must not be called from their own events.
   void Doom(Call& call, Status why);
@@ -234,7 +234,7 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
   shared_.proxy = std::move(proxy);
   shared_.codec_events.head = [this](CallId id, ResponseHead head) { OnHead(id, std::move(head)); };
   shared_.codec_events.data = [this](CallId id, std::string_view data) { OnData(id, data); };
-  shared_.codec_events.end = [this](CallId id, ExchangeEnd end) { OnEnd(id, std::move(end)); };
+  shared_.codec_events.end = [this](CallId id, const ExchangeEnd& end) { OnEnd(id, end); };
   shared_.opened = [this](const ClientConnection& connection) {
     connections_opened_.fetch_add(1, std::memory_order_relaxed);
     expect_http1_ = !connection.http2();
@@ -435,7 +435,7 @@ void Client::Impl::Deliver(Call& call, std::string_view data) {
   }
 }
 
-void Client::Impl::OnEnd(CallId id, ExchangeEnd end) {
+void Client::Impl::OnEnd(CallId id, const ExchangeEnd& end) {
   const auto it = calls_.find(id);
   if (it == calls_.end()) return;
   Call& call = it->second;
@@ -716,18 +716,20 @@ Result<Response> Client::Fetch(Request request, CallOptions options, std::stop_t
   struct Waiter {
     Mutex mu;
     CondVar ready;
-    std::optional<Result<Response>> result GUARDED_BY(mu);
+    bool done GUARDED_BY(mu) = false;
+    Result<Response> result GUARDED_BY(mu) = Response{};
   } waiter;
   const CallId id = Fetch(std::move(request), options, [&waiter](Result<Response> result) {
     MutexLock lock(waiter.mu);
     waiter.result = std::move(result);
+    waiter.done = true;
     // Under the lock: the waiter is gone as soon as it can see the result.
     waiter.ready.NotifyOne();
   });
-  const std::stop_callback cancel(stop, [this, id] { Cancel(id); });
+  const std::stop_callback cancel(std::move(stop), [this, id] { Cancel(id); });
   MutexLock lock(waiter.mu);
-  waiter.ready.Wait(lock, [&waiter]() REQUIRES(waiter.mu) { return waiter.result.has_value(); });
-  return *std::move(waiter.result);
+  waiter.ready.Wait(lock, [&waiter]() REQUIRES(waiter.mu) { return waiter.done; });
+  return std::move(waiter.result);
 }
 
 void Client::Post(std::function<void()> task) { impl_->Post({}, std::move(task)); }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
@@ -111,7 +110,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   ClientConnectionShared& shared_;
   const std::shared_ptr<const TlsClientContext> tls_context_;
   const TimerQueue::Time created_ = std::chrono::steady_clock::now();
-  const std::string server_host_;  // the host that TCP connects to: the proxy's, if there is one
+  const Url* const proxy_url_;  // null: none
+  const Url& first_hop_;        // what TCP connects to: the proxy, if there is one
   Phase phase_ = Phase::kConnecting;
   bool retired_ = false;
 
