@@ -517,6 +517,7 @@ void Client::Impl::StartWaiting() {
   std::size_t i = 0;
   while (!waiting_.empty() && i < connections_.size()) {
     ClientConnection& connection = *connections_[i];
+    if (connection.CanStart()) connection.CheckAlive();
     if (!connection.CanStart()) {
       ++i;
       continue;

@@ -2,10 +2,12 @@
 
 #include <fmt/core.h>
 #include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <utility>
 
 #include "base/check.h"
@@ -308,6 +310,14 @@ void ClientConnection::Flush() {
       idle_since_.reset();
     ScheduleTick();
   }
+}
+
+void ClientConnection::CheckAlive() {
+  if (http2_ != nullptr) return;
+  char byte = 0;
+  const ssize_t size = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (size == 0 || (size < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+    Close("");
 }
 
 void ClientConnection::Close(const std::string& cause) {

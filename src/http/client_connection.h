@@ -74,6 +74,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   }
   bool CanStart() const { return phase_ == Phase::kOpen && !retired_ && codec_->CanStart(); }
 
+  // Closes if the server has done so and the event loop has not come round to see it: a
+  // request that is not repeatable must not be lost to a connection known to be dead.
+  // Only HTTP/1.1 needs it, HTTP/2 servers say goodbye. REQUIRES: CanStart()
+  void CheckAlive();
   // REQUIRES: CanStart(); the rest as ClientCodec says
   void Start(std::uint64_t exchange, const Request& request) { codec_->Start(exchange, request); }
   void Cancel(std::uint64_t exchange) { codec_->Cancel(exchange); }

@@ -315,6 +315,31 @@ TEST(Client, RefusesRequestsThatWouldBreakOutOfTheirPlace) {
   EXPECT_EQ(peer.connections(), 0);
 }
 
+TEST(Client, HandsOnEveryStatusAndFollowsNoRedirect) {
+  TestPeer peer([](TestWire& wire, int) {
+    for (const char* status : {"301 Moved", "429 Too Many Requests", "500 Oh", "999 What"}) {
+      if (wire.ReadRequest().empty()) return;
+      wire.Write("HTTP/1.1 " + std::string(status) +
+                 "\r\nLocation: /elsewhere\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n");
+    }
+  });
+  const auto client = OpenClient(Plain(peer));
+  for (const int status : {301, 429, 500, 999}) {
+    const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
+    ASSERT_TRUE(response.has_value()) << response.error().ToString();
+    EXPECT_EQ(response->status, status);
+    EXPECT_EQ(response->headers.Get("retry-after"), "7");
+  }
+}
+
+TEST(Client, TriesEveryAddressOfAName) {
+  // Listens on 127.0.0.1 alone, while most systems try ::1 first.
+  TestPeer peer(ServeHttp1);
+  const auto client = OpenClient({.url = "http://localhost:" + std::to_string(peer.port())});
+  const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
+  EXPECT_TRUE(response.has_value()) << response.error().ToString();
+}
+
 TEST(Client, SaysWhatIsWrongWithItsUrls) {
   EXPECT_TRUE(Client::Open({.url = "host:6443"}).error().Is(StatusReason::kBadRequest));
   const Result<std::unique_ptr<Client>> client =
@@ -806,6 +831,24 @@ TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
     EXPECT_EQ(journal.entries(), repeatable ? (std::vector<std::string>{"0", "0", "1"})
                                             : (std::vector<std::string>{"0", "0"}));
   }
+}
+
+TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
+  Journal journal;
+  TestPeer peer([&](TestWire& wire, int number) {
+    if (wire.ReadRequest().empty()) return;
+    wire.Write(Http1Answer("x"));
+    wire.Cut();
+    journal.Add("cut " + std::to_string(number));
+  });
+  const auto client = OpenClient(Plain(peer));
+  for (std::size_t i = 0; i < 20; ++i) {
+    // Not repeatable, and still none is lost.
+    const Result<Response> response = client->Fetch({.method = "POST", .target = "/"}, kPatient);
+    ASSERT_TRUE(response.has_value()) << response.error().ToString();
+    journal.Await(i + 1);
+  }
+  EXPECT_EQ(peer.connections(), 20);
 }
 
 TEST(Client, GivesUpRepeatingAfterAWhile) {
