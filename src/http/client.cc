@@ -33,10 +33,12 @@ using Time = steady_clock::time_point;
 // a few in a row is a fault that the caller should hear of.
 constexpr int kMaxRepeats = 3;
 
-// Where all streams of all connections are taken for so long, another connection is
-// made, up to so many: watches hold their streams for minutes, and the calls behind
-// them must not wait for that. Short calls give theirs back in less.
+// Watches hold their streams for minutes, and the calls behind them must not wait for
+// that: where all streams of all connections are taken, and either none was given back
+// for the first time or a call has waited for the second, another connection is made, up
+// to so many. Short calls alone, however many, stay on one.
 constexpr milliseconds kStreamWait{100};
+constexpr milliseconds kLongStreamWait{2000};
 constexpr std::size_t kMaxHttp2Connections = 8;
 // After a failure to make such a connection.
 constexpr milliseconds kStreamWaitAfterFailure{5000};
@@ -210,6 +212,7 @@ class Client::Impl {
   std::vector<std::shared_ptr<ClientConnection>> connections_{};  // oldest first
   bool expect_http1_ = false;          // what the server spoke last, or must speak
   Time no_extra_connection_before_{};  // after a failure
+  Time last_end_{};                    // of an exchange, while calls wait
   bool stream_wait_armed_ = false;
   bool stopped_ = false;
 
@@ -440,6 +443,7 @@ void Client::Impl::OnEnd(CallId id, const ExchangeEnd& end) {
   if (it == calls_.end()) return;
   Call& call = it->second;
   call.connection = nullptr;
+  if (!waiting_.empty()) last_end_ = steady_clock::now();
   if (call.doomed) return;  // it ends in Settle(), or when its Cancel() is taken
   if (end.outcome == ExchangeEnd::Outcome::kWhole) {
     if (call.decoder != nullptr)
@@ -543,10 +547,11 @@ void Client::Impl::ConnectIfNeeded() {
   if (http2 > 0) {
     // All its streams are taken.
     if (connecting > 0 || http2 >= kMaxHttp2Connections) return;
-    const Time now = steady_clock::now();
+    const Time since = waiting_.front().waiting_since;
     const Time due =
-        std::max(waiting_.front().waiting_since + kStreamWait, no_extra_connection_before_);
-    if (due <= now) return Connect();
+        std::max(no_extra_connection_before_,
+                 std::min(std::max(since, last_end_) + kStreamWait, since + kLongStreamWait));
+    if (due <= steady_clock::now()) return Connect();
     if (std::exchange(stream_wait_armed_, true)) return;
     shared_.timers.Add(due, [this] { stream_wait_armed_ = false; });  // and Settle()
     return;
