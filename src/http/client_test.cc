@@ -1153,6 +1153,71 @@ TEST(Client, EndsEveryCallWhenItIsDestroyed) {
   }
 }
 
+// Threads start and cancel calls while the server answers, refuses, resets, drains and
+// dies: each call ends once, whatever happens.
+TEST(Client, EndsEachCallOnceWhateverHappens) {
+  constexpr int kThreads = 4;
+  constexpr int kCallsPerThread = 300;
+  for (const bool http2 : {false, true}) {
+    std::atomic<int> request{0};
+    TestPeer peer([&](TestWire& wire, int) {
+      if (!http2) {
+        while (!wire.ReadRequest().empty()) {
+          const int turn = ++request % 17;
+          if (turn == 3) return;
+          if (turn == 7) return wire.Reset();
+          if (turn == 11) return wire.Write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+          wire.Write(Http1Answer("x"));
+        }
+        return;
+      }
+      TestHttp2Peer(wire, {.max_streams = 20}, [&](TestHttp2Peer& h2, const auto& stream) {
+        switch (++request % 53) {
+          case 5:
+            return h2.Reset(stream.id, kRefusedStream);
+          case 17:
+            h2.Begin(stream.id, 200);
+            return h2.Data(stream.id, "half", false);  // until it is cancelled or cut
+          case 29:
+            return h2.GoAway(stream.id, kNoError);  // and no answer
+          case 41:
+            h2.wire().Cut();
+            return h2.Stop();
+          default:
+            return h2.Answer(stream.id, 200, "x");
+        }
+      }).Run();
+    });
+    std::vector<std::atomic<int>> ends(kThreads * kCallsPerThread);
+    std::atomic<int> left{kThreads * kCallsPerThread};
+    std::promise<void> all;
+    {
+      const auto client = OpenClient(http2 ? PlainHttp2(peer) : Plain(peer));
+      std::vector<std::thread> threads;
+      for (int t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+          for (int i = 0; i < kCallsPerThread; ++i) {
+            std::atomic<int>& end = ends[static_cast<std::size_t>(t * kCallsPerThread + i)];
+            const Client::CallId id = client->Start(
+                {.method = "POST", .target = "/", .body = std::string(100, 'x')},
+                {.timeout = milliseconds(i % 3 == 0 ? 50 : 500), .repeatable = i % 2 == 0},
+                {.done = [&](const Status&) {
+                  ++end;
+                  if (--left == 0) all.set_value();
+                }});
+            if (i % 5 == 0) client->Cancel(id);
+            if (i % 50 == 0) (void)client->Fetch({.target = "/"}, {.timeout = milliseconds(50)});
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      EXPECT_EQ(all.get_future().wait_for(kPatience), std::future_status::ready);
+      EXPECT_EQ(client->Stats().calls, 0U);
+    }
+    for (const std::atomic<int>& end : ends) ASSERT_EQ(end, 1);
+  }
+}
+
 TEST(Client, RunsWhatIsPostedAndDropsWhatIsNotDue) {
   Journal journal;
   {
