@@ -1,6 +1,9 @@
 #include "http/client.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <atomic>
@@ -694,6 +697,71 @@ TEST(Client, SaysThatConnectingTimedOut) {
   EXPECT_CONTAINS(message, "20 ms");
 }
 
+TEST(Client, SaysThatNobodyAnsweredTheConnect) {
+  // A listener whose queue is full: the kernel drops what comes next.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 0), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  std::vector<int> queued;
+  for (int i = 0; i < 4; ++i) {
+    queued.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)connect(queued.back(), reinterpret_cast<sockaddr*>(&address), size);
+  }
+  ClientOptions options;
+  options.url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  options.connect_timeout = milliseconds(20);
+  const auto client = OpenClient(options);
+  EXPECT_EQ(FailureOf(*client), options.url + ": connecting timed out after 20 ms");
+  for (const int fd : queued) close(fd);
+  close(listener);
+}
+
+TEST(Client, FailsACallThatGetsNoConnectionWhileAWatchHoldsTheOnlyOne) {
+  Journal journal;
+  TestPeer peer([&](TestWire& wire, int) {
+    wire.ReadRequest();
+    journal.Add("watch");
+    wire.AwaitEnd();
+  });
+  const auto client = OpenClient(Plain(peer));
+  client->Start({.target = "/watch"}, {}, {});
+  journal.Await(1);
+  peer.StopListening();
+  EXPECT_EQ(FailureOf(*client), peer.url() + ": connection refused");
+}
+
+TEST(Client, WaitsForAStreamWhereThereIsNoOtherConnectionToBeHad) {
+  Journal journal;
+  TestPeer peer([&](TestWire& wire, int) {
+    TestHttp2Peer(wire, {.max_streams = 2}, [&](TestHttp2Peer& h2, const auto& stream) {
+      journal.Add(stream.request.target);
+      if (stream.request.target == "/watch")
+        h2.Begin(stream.id, 200);
+      else if (stream.request.target != "/stuck")
+        h2.Answer(stream.id, 200, "x");
+    }).Run();
+  });
+  const auto client = OpenClient(PlainHttp2(peer));
+  ASSERT_TRUE(client->Fetch({.target = "/first"}, kPatient).has_value());
+  client->Start({.target = "/watch"}, {}, {});
+  const Client::CallId stuck = client->Start({.target = "/stuck"}, {}, {});
+  journal.Await(3);
+  peer.StopListening();
+  Journal answers;
+  client->Fetch({.target = "/get"}, kPatient, [&](const Result<Response>& response) {
+    answers.Add(response ? response->body : response.error().ToString());
+  });
+  // Its try for another connection has failed; only then is there a stream.
+  while (client->Stats().connections_failed == 0) std::this_thread::yield();
+  client->Cancel(stuck);
+  EXPECT_EQ(answers.Await(1)[0], "x");
+}
+
 TEST(Client, FailsEveryCallThatWaitedForAConnection) {
   std::string url;
   {
@@ -1028,6 +1096,54 @@ TEST(Client, AsksAProxy) {
             "CONNECT server.invalid:8080 HTTP/1.1\r\nhost: server.invalid:8080\r\n"
             "proxy-authorization: Basic dXNlcjpwQHNz\r\n\r\n");
   EXPECT_TRUE(seen[1].starts_with("GET /x HTTP/1.1\r\nhost: server.invalid:8080\r\n")) << seen[1];
+}
+
+// A proxy that knows one server: moves bytes until either side ends.
+void Tunnel(TestWire& wire, std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(connect(server, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  std::thread back([&] {
+    char bytes[4096];
+    for (ssize_t size = 0; (size = recv(server, bytes, sizeof(bytes), 0)) > 0;)
+      wire.Write({bytes, static_cast<std::size_t>(size)});
+    wire.CloseWrite();
+  });
+  for (std::string bytes = wire.ReadSome(); !bytes.empty(); bytes = wire.ReadSome())
+    if (send(server, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) break;
+  shutdown(server, SHUT_RDWR);
+  back.join();
+  close(server);
+}
+
+TEST(Client, VerifiesTheServerBehindTheProxy) {
+  const Pki pki;
+  for (const char* name : {"DNS:server.invalid", "DNS:other.invalid"}) {
+    TestPeer server(ServeEither, TestPeer::Tls{.certificate = MakeTestCertificate({.names = name},
+                                                                                  &pki.authority),
+                                               .protocols = {"h2"}});
+    TestPeer proxy([&](TestWire& wire, int) {
+      wire.ReadRequest();
+      wire.Write("HTTP/1.1 200 OK\r\n\r\n");
+      Tunnel(wire, server.port());
+    });
+    ClientOptions options;
+    options.url = "https://server.invalid";
+    options.proxy_url = proxy.url();
+    options.tls = [&] { return ClientTls{.ca = pki.authority.certificate}; };
+    const auto client = OpenClient(options);
+    if (std::string_view(name) == "DNS:server.invalid") {
+      const Result<Response> response =
+          client->Fetch({.method = "POST", .target = "/", .body = "b"}, kPatient);
+      ASSERT_TRUE(response.has_value()) << response.error().ToString();
+      EXPECT_EQ(response->body, "echo:b");
+    } else {
+      EXPECT_CONTAINS(FailureOf(*client), "valid for other.invalid, not for server.invalid");
+    }
+  }
 }
 
 TEST(Client, SaysWhatTheProxySaid) {
