@@ -7,6 +7,7 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/write_batch.h>
 
@@ -304,6 +305,16 @@ std::uint64_t RocksDb::BytesOnDisk() const {
     if (!gone) bytes += size;
   }
   return bytes;
+}
+
+Status RocksDb::CopyTo(const std::filesystem::path& target) const {
+  rocksdb::Checkpoint* made = nullptr;
+  rocksdb::Status status = rocksdb::Checkpoint::Create(db_.get(), &made);
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  if (status.ok()) status = checkpoint->CreateCheckpoint(target.string());
+  if (status.ok()) return Status();
+  return Status(StatusReason::kServiceUnavailable,
+                fmt::format("cannot write the backup {}: {}", target.string(), status.ToString()));
 }
 
 rocksdb::Status RocksDb::FlushAll() { return db_->Flush(rocksdb::FlushOptions(), handles_); }

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <pthread.h>
 #include <rocksdb/env.h>
-#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -973,13 +972,7 @@ void RocksStore::EvictBytes(std::uint64_t bytes) {
 Status RocksStore::Backup(const std::filesystem::path& target) {
   const Access access(this);
   if (!access.status().ok()) return access.status();
-  rocksdb::Checkpoint* made = nullptr;
-  rocksdb::Status status = rocksdb::Checkpoint::Create(&access.rocks().db(), &made);
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-  if (status.ok()) status = checkpoint->CreateCheckpoint(target.string());
-  if (status.ok()) return Status();
-  return Status(StatusReason::kServiceUnavailable,
-                fmt::format("cannot write the backup {}: {}", target.string(), status.ToString()));
+  return access.rocks().CopyTo(target);
 }
 
 }  // namespace herald::store
