@@ -323,7 +323,6 @@ class RocksStore::BatchInHand {
       --state_.entries;
     }
     if (value) {
-      heads_.push_back({key, EncodeHead(revision)});
       for (const IndexEntry& entry : pending.index) {
         index_.push_back({IndexKey(entry.index, entry.value, key, revision), {}});
       }
@@ -334,7 +333,6 @@ class RocksStore::BatchInHand {
       state_.live_bytes += EntryBytes(key.size(), value->size());
       ++state_.entries;
     } else {
-      heads_.push_back({key, {}});
       if (pending.cause == Cause::kEviction) {
         state_.complete_since = std::max(state_.complete_since, old.written);
       }
@@ -352,17 +350,21 @@ class RocksStore::BatchInHand {
   // beside the last one into RocksDB's skip lists for half of what it costs elsewhere, and that is
   // most of what a write costs.
   rocksdb::WriteBatch& Finish() {
-    for (auto* rows : {&heads_, &versions_, &index_}) {
-      // Stable: of two rows for one head the later one counts.
-      std::stable_sort(rows->begin(), rows->end(),
-                       [](const Row& a, const Row& b) { return a.key < b.key; });
-    }
-    for (const Row& row : heads_) {
-      if (row.value.empty()) {
-        rows_.Delete(rocks_.heads(), row.key);
+    std::vector<const std::pair<const std::string, RocksReader::Standing>*> heads;
+    heads.reserve(changed_.size());
+    for (const auto& changed : changed_) heads.push_back(&changed);
+    std::sort(heads.begin(), heads.end(),
+              [](const auto* a, const auto* b) { return a->first < b->first; });
+    for (const auto* head : heads) {
+      if (head->second.revision == 0) {
+        rows_.Delete(rocks_.heads(), head->first);
       } else {
-        rows_.Put(rocks_.heads(), row.key, row.value);
+        rows_.Put(rocks_.heads(), head->first, EncodeHead(head->second.revision));
       }
+    }
+    for (auto* rows : {&versions_, &index_}) {
+      std::sort(rows->begin(), rows->end(),
+                [](const Row& a, const Row& b) { return a.key < b.key; });
     }
     for (const Row& row : versions_) rows_.Put(rocks_.versions(), row.key, row.value);
     for (const Row& row : index_) rows_.Put(rocks_.index(), row.key, row.value);
@@ -376,28 +378,29 @@ class RocksStore::BatchInHand {
  private:
   struct Row {
     std::string key;
-    std::string value;  // empty in heads_: the key is deleted
+    std::string value;
   };
 
   const RocksDb& rocks_;
   const RocksReader reader_;
   State state_;
   rocksdb::WriteBatch rows_;
-  std::vector<Row> heads_;
   std::vector<Row> versions_;
   std::vector<Row> index_;
-  std::unordered_map<std::string, RocksReader::Standing> changed_;
+  std::unordered_map<std::string, RocksReader::Standing> changed_;  // also the new heads
   std::vector<std::shared_ptr<const Change>> changes_;
   WallTime first_due_ = WallTime::max();
 };
 
 void RocksStore::CommitBatch(std::vector<Pending>& batch) {
-  const Access access(this);
-  if (!access.status().ok()) {
-    for (Pending& pending : batch) pending.done(access.status());
+  // Let go before anyone is told: a completion may call any method of the store.
+  auto access = std::make_unique<const Access>(this);
+  if (const Status status = access->status(); !status.ok()) {
+    access.reset();
+    for (Pending& pending : batch) pending.done(status);
     return;
   }
-  BatchInHand hand(access.rocks(), state_);
+  BatchInHand hand(access->rocks(), state_);
   std::vector<Result<Written>> answers;
   answers.reserve(batch.size());
   std::uint64_t expired = 0;
@@ -426,7 +429,8 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
   }
 
   if (!hand.changes().empty()) {
-    const Status status = WriteRows(access.rocks(), hand.Finish(), /*sync=*/true);
+    const Status status = WriteRows(access->rocks(), hand.Finish(), /*sync=*/true);
+    access.reset();
     if (!status.ok()) {
       // Also those whose condition did not hold: what it was checked against may not be.
       for (Pending& pending : batch) pending.done(Unavailable(status));
@@ -440,6 +444,7 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
     WatchHub::Wake(hub_->Append(hand.changes(), state_.revision));
     if (rocks_options_.at_step) rocks_options_.at_step("published");
   }
+  access.reset();
   for (std::size_t i = 0; i < batch.size(); ++i) {
     batch[i].done(std::move(answers[i]));
     batch[i] = Pending();  // what the completion holds is let go before the next wait
