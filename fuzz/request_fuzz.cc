@@ -60,7 +60,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   const server::RequestInfo info = server::ParseRequestInfo(method, target);
   if (!info.is_resource && !(info.resource.empty() && info.name.empty())) std::abort();
-  if (info.is_resource && (info.resource.empty() || info.api_version.empty())) std::abort();
   if (info.name.find('/') != std::string::npos) std::abort();
 
   const http::Query query = http::ParseQuery(http::SplitTarget(target).second);

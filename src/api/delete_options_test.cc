@@ -29,7 +29,7 @@ TEST(DeleteOptionsTest, ReadsProtobuf) {
   std::string object(
       "\x08\x05\x12\x03\x0a\x01u\x18\x00\x22\x06Orphan\x2a\x03"
       "All",
-      24);
+      22);
   std::string data(
       "k8s\0\x0a\x13\x0a\x02v1\x12\x0d"
       "DeleteOptions\x12",
