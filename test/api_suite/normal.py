@@ -102,9 +102,9 @@ class Normaliser:
         try:
             if content_type == 'application/vnd.kubernetes.protobuf':
                 if 'stream=watch' in headers['Content-Type']:
-                    result['frames'] = [self._value(name, frame, ()) for frame in protobuf.decode_watch(body)]
+                    result['frames'] = [self.value(name, frame, ()) for frame in protobuf.decode_watch(body)]
                 else:
-                    result['protobuf'] = self._value(name, protobuf.decode_envelope(body), ())
+                    result['protobuf'] = self.value(name, protobuf.decode_envelope(body), ())
                 return result
             text = body.decode('utf-8')
             # The root of OpenAPI v3 is JSON that says it is text.
@@ -114,12 +114,12 @@ class Normaliser:
                 else:
                     value = parse_json(text)
                     result['form'] = self._form(value, text)
-                    result['body'] = self._value(name, self._select(select, status, value), ())
+                    result['body'] = self.value(name, self._select(select, status, value), ())
                 return result
         except (ValueError, KeyError, IndexError) as problem:
             result['unreadable'] = f'{content_type}: {problem}: {body[:200]!r}'
             return result
-        result['text'] = self._text(name, self._select(select, status, text))
+        result['text'] = self.text(name, self._select(select, status, text))
         return result
 
     def _headers(self, name, headers, audit_id):
@@ -150,12 +150,12 @@ class Normaliser:
 
     def _frame(self, name, line):
         value = parse_json(line)
-        frame = self._value(name, value, ())
+        frame = self.value(name, value, ())
         if line != dump(value) + '\n':
             frame['form'] = self._form(value, line)
         return frame
 
-    def _value(self, name, value, path):
+    def value(self, name, value, path):
         if isinstance(value, dict):
             if value.get('kind') == 'Table':
                 value = self._table(value)
@@ -164,10 +164,10 @@ class Normaliser:
                 return '<now>' if near else value
             if 'retryAfterSeconds' in value and value.get('causes', [{}])[0].get('reason') == 'ResourceVersionTooLarge':
                 value = {**value, 'retryAfterSeconds': '<seconds>'}  # Drawn at random.
-            return {key: self._value(name, member, (*path, key)) for key, member in value.items()
+            return {key: self.value(name, member, (*path, key)) for key, member in value.items()
                     if key != 'managedFields'}
         if isinstance(value, list):
-            return [self._value(name, member, path) for member in value]
+            return [self.value(name, member, path) for member in value]
         if isinstance(value, bytes):
             return 'base64 ' + base64.b64encode(value).decode()
         if isinstance(value, str) and not isinstance(value, Number):
@@ -177,10 +177,10 @@ class Normaliser:
                 return '<continue>'  # Opaque; only that there is one can be compared.
             if path[-1:] == ('serverAddress',):
                 return '<address>'
-            return self._text(name, value)
+            return self.text(name, value)
         return value
 
-    def _text(self, name, text):
+    def text(self, name, text):
         text = _UUID.sub(lambda match: self.labels.label('uid', match[0], name), text)
         text = _TIME.sub(self._time, text)
         text = _QUOTED_VERSION.sub(

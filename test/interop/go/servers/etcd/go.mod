@@ -6,7 +6,7 @@ go 1.26.0
 
 tool go.etcd.io/etcd/server/v3
 
-require go.etcd.io/etcd/server/v3 v3.7.3
+require go.etcd.io/etcd/server/v3 v3.7.3 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -25,6 +25,7 @@ require (
 	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.1.0 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.3 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jonboulle/clockwork v0.5.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/client_golang v1.23.2 // indirect
