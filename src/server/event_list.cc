@@ -120,11 +120,12 @@ Plan MakePlan(const EventFilter& filter, const ListOptions& options) {
   } else {
     plan.order = IsInKeyOrder(*range) ? Order::kKeys : Order::kSortByKey;
   }
-  query.by.emplace();
-  query.by->index = static_cast<std::uint8_t>(range->index);
-  query.by->from = std::move(range->from);
-  query.by->to = std::move(range->to);
-  query.by->descending = plan.order == Order::kTimes;
+  store::Query::By by;
+  by.index = static_cast<std::uint8_t>(range->index);
+  by.from = std::move(range->from);
+  by.to = std::move(range->to);
+  by.descending = plan.order == Order::kTimes;
+  query.by = std::move(by);
   return plan;
 }
 
@@ -251,7 +252,7 @@ Result<EventPage> MakePage(const Reading& reading, store::Page read) {
   return page;
 }
 
-void Read(std::shared_ptr<const Reading> reading) {
+void Read(const std::shared_ptr<const Reading>& reading) {
   store::Store* const store = reading->store;
   store->Read(reading->plan.query, [reading](Result<store::Page> read) {
     if (read) return reading->done(MakePage(*reading, *std::move(read)));
@@ -351,7 +352,7 @@ void ReadEventPage(store::Store* store, const EventFilter& filter, const ListOpt
   if (in_order) reading->plan.query.limit = reading->limit;
   reading->counts_remaining = filter.matches_all() && reading->limit > 0;
   reading->plan.query.count_remaining = reading->counts_remaining;
-  Read(std::move(reading));
+  Read(reading);
 }
 
 Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current) {

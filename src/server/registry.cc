@@ -284,7 +284,7 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
  private:
   void Try(std::optional<store::Entry> current) {
     if (++tries_ > kMaxTries) return done_(TooBusy(target_.api, target_.name));
-    if (!current) return replacement_ ? CreateInstead() : done_(NotFound());
+    if (!current) return replacement_ ? CreateInstead(*replacement_) : done_(NotFound());
     Result<Event> old = DecodeStored(*current);
     if (!old) return done_(old.error());
 
@@ -344,11 +344,11 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
   }
 
   // A PUT of an event that is not there.
-  void CreateInstead() {
-    if (!replacement_->metadata.uid.empty()) {
-      return done_(OtherUid(target_.api, key_, target_.name, replacement_->metadata.uid, ""));
+  void CreateInstead(const Event& event) {
+    if (!event.metadata.uid.empty()) {
+      return done_(OtherUid(target_.api, key_, target_.name, event.metadata.uid, ""));
     }
-    outcome_ = Outcome{.event = *replacement_, .created = true};
+    outcome_ = Outcome{.event = event, .created = true};
     ObjectMeta& metadata = outcome_.event.metadata;
     // Whatever version the client saw, it is gone.
     metadata.resource_version.clear();
