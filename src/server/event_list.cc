@@ -65,9 +65,11 @@ std::optional<IndexRange> BestIndex(const EventFilter& filter) {
 
 IndexRange TimeRange(const EventFilter& filter) {
   IndexRange range{.index = EventIndex::kTime};
-  if (filter.since()) range.from = TimeValue(*filter.since());
+  const std::optional<Timestamp>& since = filter.since();
+  const std::optional<Timestamp>& until = filter.until();
+  if (since) range.from = TimeValue(*since);
   // No time sorts behind this.
-  range.to = filter.until() ? TimeValue(*filter.until()) : std::string(13, '\xff');
+  range.to = until ? TimeValue(*until) : std::string(13, '\xff');
   return range;
 }
 
@@ -137,7 +139,7 @@ Status GoOn(const EventFilter& filter, const ListOptions& options, const Continu
   if (token.time.has_value() != options.by_last_occurrence) {
     return BadRequest("invalid continue token: it belongs to a list that is sorted in another way");
   }
-  if (plan->order == Order::kTimes) {
+  if (plan->order == Order::kTimes && query.by) {
     query.by->after_value = TimeValue(token.time.value_or(Timestamp()));
     query.by->after_key = start.substr(0, start.find('\0'));
     return Status();
@@ -343,8 +345,8 @@ void ReadEventPage(store::Store* store, const EventFilter& filter, const ListOpt
   reading->limit = static_cast<std::size_t>(options.limit);
   reading->done = std::move(done);
   if (Status bad = ReadVersion(options, reading.get()); !bad.ok()) return reading->done(bad);
-  if (reading->token) {
-    if (Status bad = GoOn(filter, options, *reading->token, &reading->plan); !bad.ok()) {
+  if (const std::optional<ContinueToken>& token = reading->token) {
+    if (Status bad = GoOn(filter, options, *token, &reading->plan); !bad.ok()) {
       return reading->done(bad);
     }
   }
@@ -355,13 +357,15 @@ void ReadEventPage(store::Store* store, const EventFilter& filter, const ListOpt
   Read(reading);
 }
 
-Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current) {
+Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current,
+                               std::chrono::seconds retry_after) {
   Status::Parts parts;
   parts.reason = StatusReason::kTimeout;
   parts.message =
       fmt::format("Timeout: Too large resource version: {}, current: {}", asked, current);
   parts.details.emplace().causes.push_back(
       {"ResourceVersionTooLarge", "Too large resource version", ""});
+  parts.retry_after = retry_after;
   return Status(std::move(parts));
 }
 

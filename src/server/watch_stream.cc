@@ -43,7 +43,9 @@ class SharedFrames {
 
   explicit SharedFrames(const store::Change& change) {
     if (!change.deleted()) Decode(change.current(), &current_);
-    if (change.previous()) Decode(*change.previous(), &previous_);
+    if (const std::optional<store::Entry>& previous = change.previous()) {
+      Decode(*previous, &previous_);
+    }
     // When it went, by being deleted or by no longer matching, is told by its version.
     if (previous_) previous_->metadata.resource_version = ToResourceVersion(change.revision());
   }
@@ -243,7 +245,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     next_in_page_ = 0;
     phase_ = Phase::kInitial;
     if (request_.not_older_than > static_cast<std::uint64_t>(page_.revision)) {
-      Fail(TooLargeResourceVersion(request_.not_older_than, page_.revision));
+      Fail(TooLargeResourceVersion(request_.not_older_than, page_.revision, kTick));
     }
   }
 
