@@ -17,9 +17,12 @@
 
 #include "exe/dev.h"
 #include "exe/log.h"
+#include "server/api.h"
+#include "server/certificates.h"
 #include "server/config_file.h"
 #include "server/daemon.h"
 #include "server/duration.h"
+#include "store/admin.h"
 
 namespace herald {
 namespace {
@@ -39,6 +42,7 @@ struct Flags {
   std::string log_format = "text";
   std::string log_level = "info";
   std::string dev_folder = ".herald";
+  std::string port_file;
 };
 
 void AddServingFlags(CLI::App& app, Flags& flags) {
@@ -187,6 +191,9 @@ int Serve(CLI::App& app, Flags& flags, bool dev) {
   (*log)({.level = LogLevel::kInfo,
           .message = "serving",
           .fields = {{"address", flags.daemon.bind_address}, {"port", port}}});
+  if (!flags.port_file.empty())
+    if (Status status = server::WritePrivateFile(flags.port_file, port); !status.ok())
+      return Fail(status);
   if (dev) {
     if (Status status = WriteDevKubeconfig(flags.dev_folder, (*daemon)->port()); !status.ok())
       return Fail(status);
@@ -212,6 +219,34 @@ int Serve(CLI::App& app, Flags& flags, bool dev) {
   Notify("STOPPING=1");
   (*log)({.level = LogLevel::kInfo, .message = "stopping", .fields = {}});
   (*daemon)->Stop(kDrain);
+  return 0;
+}
+
+int Backup(const std::string& data_dir, const std::string& target) {
+  if (Status status = store::BackupStore(data_dir, target); !status.ok()) return Fail(status);
+  std::cout << fmt::format("{} is a copy of {}\n", target, data_dir);
+  return 0;
+}
+
+int Restore(const std::string& backup, const std::string& data_dir) {
+  if (Status status = store::RestoreStore(backup, data_dir); !status.ok()) return Fail(status);
+  std::cout << fmt::format("{} is as {} was\n", data_dir, backup);
+  return 0;
+}
+
+int Check(const std::string& data_dir) {
+  // Lifetimes are not part of what is checked.
+  const store::Schema schema =
+      server::Api::MakeSchema([](const Event&) { return std::chrono::seconds(1); });
+  const Result<store::CheckReport> report = store::CheckStore(data_dir, schema);
+  if (!report) return Fail(report.error());
+  for (const std::string& fault : report->faults) std::cout << fault << "\n";
+  if (!report->ok()) {
+    std::cout << fmt::format("{} faults in {}\n", report->fault_count, data_dir);
+    return 1;
+  }
+  std::cout << fmt::format("{} is whole: {} events, {} versions of them, {} files\n", data_dir,
+                           report->entries, report->versions, report->files);
   return 0;
 }
 
@@ -249,7 +284,21 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   AddServingFlags(*dev, flags);
 
+  std::string data_dir;
+  std::string backup_dir;
+  CLI::App* const backup =
+      app.add_subcommand("backup", "copy the data of a server that is stopped");
+  CLI::App* const restore = app.add_subcommand("restore", "put a copy back");
+  CLI::App* const check = app.add_subcommand("check", "read all data and say what is damaged");
+  for (CLI::App* const command : {backup, restore, check})
+    command->add_option("--data-dir", data_dir, "where the events are")->required();
+  backup->add_option("--to", backup_dir, "a folder that does not exist yet")->required();
+  restore->add_option("--from", backup_dir, "a folder that `backup` made")->required();
+
   CLI11_PARSE(app, argc, argv);
+  if (backup->parsed()) return Backup(data_dir, backup_dir);
+  if (restore->parsed()) return Restore(backup_dir, data_dir);
+  if (check->parsed()) return Check(data_dir);
   if (dev->parsed()) {
     flags.daemon.bind_address = "127.0.0.1";
     return Serve(*dev, flags, true);
