@@ -664,6 +664,7 @@ TEST(CapiTest, NamesItsNumbers) {
   EXPECT_STREQ(herald_status_name(HERALD_INTERNAL + 1), "unknown");
   EXPECT_STREQ(herald_outcome_name(HERALD_OUTCOME_WRITTEN), "written");
   EXPECT_STREQ(herald_outcome_name(HERALD_OUTCOME_NO_SINK), "no_sink");
+  EXPECT_STREQ(herald_outcome_name(HERALD_OUTCOME_SPOOLED), "spooled");
   EXPECT_STREQ(herald_outcome_name(-1), "unknown");
   EXPECT_STREQ(herald_outcome_name(1000), "unknown");
   EXPECT_EQ(std::string_view(herald_version()).find_first_not_of("0123456789."),
@@ -740,6 +741,8 @@ TEST(CapiTest, RefusesToWaitInACallback) {
   };
   ASSERT_EQ(herald_broadcaster_start_logging(broadcaster, print, &in_line), HERALD_OK);
   pipeline.Record();
+  // The second time for the echo, which was recorded after the first had begun.
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
   ASSERT_EQ(pipeline.Flush(), HERALD_OK);
   // What the callback recorded came after the first flush began.
   ASSERT_EQ(pipeline.Flush(), HERALD_OK);
