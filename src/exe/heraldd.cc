@@ -263,6 +263,8 @@ int Main(int argc, char** argv) {
   serve->add_option("--secure-port", flags.daemon.secure_port, "port; 0: any free one")
       ->capture_default_str()
       ->group("Serving");
+  serve->add_option("--port-file", flags.port_file, "where to write the port, once it serves")
+      ->group("Serving");
   serve
       ->add_option("--cert-dir", flags.daemon.cert_dir,
                    "where a certificate is made if --tls-cert-file is not given")
