@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/uuid.h"
 #include "http/url.h"
 #include "server/authentication.h"
 
@@ -28,10 +29,12 @@ bool IsDryRun(std::string_view target) {
   return false;
 }
 
-http::Response PlainText(int status, std::string body) {
+http::Response PlainText(const http::Request& request, int status, std::string body) {
+  const std::string* const audit_id = request.headers.Find("audit-id");
   return {.status = status,
-          .headers = {{"content-type", "text/plain; charset=utf-8"},
+          .headers = {{"audit-id", audit_id != nullptr ? *audit_id : RandomUuid()},
                       {"cache-control", "no-cache, private"},
+                      {"content-type", "text/plain; charset=utf-8"},
                       {"x-content-type-options", "nosniff"}},
           .body = std::move(body)};
 }
@@ -163,7 +166,7 @@ Result<User> FrontDoor::WhoIs(const http::Request& request, const http::Peer& pe
 void FrontDoor::Handle(http::Request request, const http::Peer& peer,
                        std::shared_ptr<http::Responder> responder) {
   RequestInfo info = ParseRequestInfo(request.method, request.target);
-  if (IsHealthPath(info.path) && (info.verb == "get" || info.verb == "head")) {
+  if (IsHealthPath(info.path)) {  // whatever the method, as kube-apiserver does
     responder->Send(Health(request, peer, info));
     return;
   }
@@ -180,7 +183,8 @@ void FrontDoor::Handle(http::Request request, const http::Peer& peer,
   }
   if (info.path == "/metrics" && info.verb == "get") {
     http::Response response = PlainText(
-        200, metrics_.Text(store_->Stats(), connections_ ? connections_() : http::ServerStats{}));
+        request, 200,
+        metrics_.Text(store_->Stats(), connections_ ? connections_() : http::ServerStats{}));
     response.headers.Set("content-type", "text/plain; version=0.0.4; charset=utf-8");
     counted->Send(std::move(response));
     return;
@@ -230,11 +234,17 @@ http::Response FrontDoor::Health(const http::Request& request, const http::Peer&
   if (!one.empty()) {
     const auto check =
         std::find_if(checks.begin(), checks.end(), [&](const Check& c) { return c.name == one; });
-    if (check == checks.end()) return PlainText(404, "404 page not found\n");
-    return check->ok ? PlainText(200, "ok")
-                     : PlainText(500, "internal server error: reason withheld\n");
+    if (check == checks.end()) return PlainText(request, 404, "404 page not found\n");
+    if (!check->ok) return PlainText(request, 500, "internal server error: reason withheld\n");
+    http::Response response = PlainText(request, 200, "ok");
+    response.headers.Remove("x-content-type-options");  // as kube-apiserver does
+    return response;
   }
 
+  const auto is_check = [&](const std::string& name) {
+    return std::any_of(checks.begin(), checks.end(),
+                       [&](const Check& c) { return c.name == name; });
+  };
   bool all_ok = true;
   std::string lines;
   for (const Check& check : checks) {
@@ -247,8 +257,12 @@ http::Response FrontDoor::Health(const http::Request& request, const http::Peer&
       lines += fmt::format("[-]{} failed: reason withheld\n", check.name);
     }
   }
-  if (!all_ok) return PlainText(500, fmt::format("{}{} check failed\n", lines, root));
-  return PlainText(200, verbose ? fmt::format("{}{} check passed\n", lines, root) : "ok");
+  for (const std::string& name : excluded)
+    if (!is_check(name))
+      lines +=
+          fmt::format("warn: some health checks cannot be excluded: no matches for \"{}\"\n", name);
+  if (!all_ok) return PlainText(request, 500, fmt::format("{}{} check failed\n", lines, root));
+  return PlainText(request, 200, verbose ? fmt::format("{}{} check passed\n", lines, root) : "ok");
 }
 
 }  // namespace herald::server
