@@ -10,6 +10,7 @@
 #include <boost/intrusive/list.hpp>
 #include <csignal>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -70,6 +71,22 @@ bool IsFieldChar(char c) {
 }
 
 Status Refuse(std::string message) { return Status(StatusReason::kBadRequest, std::move(message)); }
+
+// A thread inherits what its maker blocks: the host's signal handlers must not run on ours.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 // What would break out of its place on the wire, or fight with the framing.
 Status Validate(const Request& request) {
@@ -249,13 +266,8 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
   };
   shared_.settle = [this] { Settle(); };
 
-  // The host's signal handlers must not run here.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked for_the_new_thread;
   thread_ = std::thread([this] { shared_.io.run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Client::Impl::~Impl() {
@@ -697,8 +709,13 @@ Result<std::unique_ptr<Client>> Client::Open(ClientOptions options) {
           fmt::format("bad proxy {}: only http:// proxies are known", parsed->authority()));
     proxy = *std::move(parsed);
   }
-  return std::unique_ptr<Client>(
-      new Client(std::make_unique<Impl>(std::move(options), *std::move(url), std::move(proxy))));
+  try {
+    return std::unique_ptr<Client>(
+        new Client(std::make_unique<Impl>(std::move(options), *std::move(url), std::move(proxy))));
+  } catch (const std::system_error& e) {
+    // No more threads, or no more file descriptors.
+    return Status(StatusReason::kInternalError, fmt::format("no HTTP client: {}", e.what()));
+  }
 }
 
 Client::CallId Client::Start(Request request, CallOptions options, Callbacks callbacks) {
