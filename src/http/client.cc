@@ -10,6 +10,7 @@
 #include <boost/intrusive/list.hpp>
 #include <csignal>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -70,6 +71,22 @@ bool IsFieldChar(char c) {
 }
 
 Status Refuse(std::string message) { return Status(StatusReason::kBadRequest, std::move(message)); }
+
+// A thread inherits what its maker blocks: the host's signal handlers must not run on ours.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 // What would break out of its place on the wire, or fight with the framing.
 Status Validate(const Request& request) {
@@ -178,15 +195,16 @@ class Client::Impl {
   void Connect();
   Result<std::shared_ptr<const TlsClientContext>> CurrentTls();
   void CheckTls();
-  void OnClosed(ClientConnection& connection, const std::string& cause);
-  void FailWaiting(Time since, const Status& why, bool all);
+  void OnClosed(const ClientConnection& connection, const std::string& cause);
+  // A try that began at `since`.
+  void OnConnectFailed(Time since, const std::string& cause);
   void ArmTimer();
   void Shutdown();
 
   Status Unreachable(std::string_view cause) const {
     return Status(StatusReason::kUnreachable, fmt::format("{}: {}", server_, cause));
   }
-  void Log(std::string_view message, std::string_view cause) const;
+  void Log(LogLevel level, std::string_view message, std::string_view cause) const;
 
   ClientConnectionShared shared_;
   const std::string server_;  // for messages: "https://10.0.0.1:6443"
@@ -241,20 +259,15 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
   shared_.opened = [this](const ClientConnection& connection) {
     connections_opened_.fetch_add(1, std::memory_order_relaxed);
     expect_http1_ = !connection.http2();
-    Log("connected", "");
+    Log(LogLevel::kDebug, "connected", "");
   };
-  shared_.closed = [this](ClientConnection& connection, const std::string& cause) {
+  shared_.closed = [this](const ClientConnection& connection, const std::string& cause) {
     OnClosed(connection, cause);
   };
   shared_.settle = [this] { Settle(); };
 
-  // The host's signal handlers must not run here.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked for_the_new_thread;
   thread_ = std::thread([this] { shared_.io.run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Client::Impl::~Impl() {
@@ -369,9 +382,9 @@ void Client::Impl::RunTask(const std::function<void()>& task) {
   try {
     task();
   } catch (const std::exception& e) {
-    Log("a posted task threw", e.what());
+    Log(LogLevel::kError, "a posted task threw", e.what());
   } catch (...) {
-    Log("a posted task threw", "");
+    Log(LogLevel::kError, "a posted task threw", "");
   }
 }
 
@@ -400,9 +413,9 @@ void Client::Impl::OnHead(CallId id, ResponseHead head) {
   try {
     call.listener.callbacks.head(head);
   } catch (const std::exception& e) {
-    Log("a head callback threw", e.what());
+    Log(LogLevel::kError, "a head callback threw", e.what());
   } catch (...) {
-    Log("a head callback threw", "");
+    Log(LogLevel::kError, "a head callback threw", "");
   }
 }
 
@@ -432,9 +445,9 @@ void Client::Impl::Deliver(Call& call, std::string_view data) {
   try {
     call.listener.callbacks.data(data);
   } catch (const std::exception& e) {
-    Log("a data callback threw", e.what());
+    Log(LogLevel::kError, "a data callback threw", e.what());
   } catch (...) {
-    Log("a data callback threw", "");
+    Log(LogLevel::kError, "a data callback threw", "");
   }
 }
 
@@ -486,9 +499,9 @@ void Client::Impl::Finish(Call& call, const Status& status) {
       call.listener.callbacks.done(status);
     }
   } catch (const std::exception& e) {
-    Log("a done callback threw", e.what());
+    Log(LogLevel::kError, "a done callback threw", e.what());
   } catch (...) {
-    Log("a done callback threw", "");
+    Log(LogLevel::kError, "a done callback threw", "");
   }
 }
 
@@ -574,10 +587,7 @@ void Client::Impl::Connect() {
   std::shared_ptr<const TlsClientContext> context;
   if (shared_.url.scheme == "https") {
     Result<std::shared_ptr<const TlsClientContext>> current = CurrentTls();
-    if (!current) {
-      connections_failed_.fetch_add(1, std::memory_order_relaxed);
-      return FailWaiting(steady_clock::now(), Unreachable(current.error().message()), true);
-    }
+    if (!current) return OnConnectFailed(steady_clock::now(), current.error().message());
     context = *std::move(current);
   }
   connections_.push_back(std::make_shared<ClientConnection>(shared_, std::move(context)));
@@ -603,7 +613,7 @@ Result<std::shared_ptr<const TlsClientContext>> Client::Impl::CurrentTls() {
   Result<std::shared_ptr<const TlsClientContext>> context = TlsClientContext::Make(*tls);
   if (!context) return context;
   if (tls_context_ != nullptr) {
-    Log("TLS material has changed", "");
+    Log(LogLevel::kInfo, "TLS material has changed", "");
     for (const auto& connection : connections_) connection->Retire();
   }
   tls_ = *std::move(tls);
@@ -616,36 +626,35 @@ void Client::Impl::CheckTls() {
   if (connections_.empty()) return;  // the next connection will ask
   if (const auto current = CurrentTls(); !current) {
     // What there is goes on as long as it can; a file that is half written soon will be whole.
-    Log("TLS material cannot be read", current.error().message());
+    Log(LogLevel::kWarn, "TLS material cannot be read", current.error().message());
     if (!std::exchange(tls_check_armed_, true))
       shared_.timers.Add(steady_clock::now() + shared_.options.tls_check_interval,
                          [this] { CheckTls(); });
   }
 }
 
-void Client::Impl::OnClosed(ClientConnection& connection, const std::string& cause) {
-  Log("connection closed", cause);
-  if (connection.opened() || stopped_) return;
+void Client::Impl::OnClosed(const ClientConnection& connection, const std::string& cause) {
+  Log(LogLevel::kDebug, "connection closed", cause);
+  if (!connection.opened() && !stopped_) OnConnectFailed(connection.created(), cause);
+}
+
+void Client::Impl::OnConnectFailed(Time since, const std::string& cause) {
   connections_failed_.fetch_add(1, std::memory_order_relaxed);
-  bool others = false;
-  for (const auto& other : connections_)
-    if (other.get() != &connection && !other->connecting() && !other->draining()) others = true;
+  const bool others = std::any_of(connections_.begin(), connections_.end(), [](const auto& other) {
+    return !other->connecting() && !other->draining();
+  });
   if (others && !expect_http1_) {
     // It was to be one more where all streams are taken.
     no_extra_connection_before_ = steady_clock::now() + kStreamWaitAfterFailure;
     return;
   }
-  FailWaiting(connection.created(), Unreachable(cause), !others);
-}
-
-// Those that wait since then, or longer: they have had their try. `all`: or only one, if
-// there are other connections that serve the rest.
-void Client::Impl::FailWaiting(Time since, const Status& why, bool all) {
+  // Those that waited for it have had their try; only one of them where there are other
+  // connections to serve the rest.
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     Call& call = *it++;
     if (call.waiting_since > since) continue;
-    Doom(call, why);
-    if (!all) return;
+    Doom(call, Unreachable(cause));
+    if (others) return;
   }
 }
 
@@ -673,10 +682,10 @@ void Client::Impl::Shutdown() {
   work_.reset();
 }
 
-void Client::Impl::Log(std::string_view message, std::string_view cause) const {
+void Client::Impl::Log(LogLevel level, std::string_view message, std::string_view cause) const {
   if (!shared_.options.log) return;
   try {
-    LogEntry entry{LogLevel::kDebug, message, {{"server", server_}}};
+    LogEntry entry{level, message, {{"server", server_}}};
     if (!cause.empty()) entry.fields.emplace_back("cause", cause);
     shared_.options.log(entry);
   } catch (...) {  // NOLINT(bugprone-empty-catch): a log that fails stops nothing
@@ -700,8 +709,13 @@ Result<std::unique_ptr<Client>> Client::Open(ClientOptions options) {
           fmt::format("bad proxy {}: only http:// proxies are known", parsed->authority()));
     proxy = *std::move(parsed);
   }
-  return std::unique_ptr<Client>(
-      new Client(std::make_unique<Impl>(std::move(options), *std::move(url), std::move(proxy))));
+  try {
+    return std::unique_ptr<Client>(
+        new Client(std::make_unique<Impl>(std::move(options), *std::move(url), std::move(proxy))));
+  } catch (const std::system_error& e) {
+    // No more threads, or no more file descriptors.
+    return Status(StatusReason::kInternalError, fmt::format("no HTTP client: {}", e.what()));
+  }
 }
 
 Client::CallId Client::Start(Request request, CallOptions options, Callbacks callbacks) {

@@ -35,7 +35,9 @@ struct ClientOptions {
   // while there are connections; null: defaults. When what it returns has changed,
   // connections made with the old answer are used no more. It must not block for long.
   std::function<Result<ClientTls>()> tls{};
-  std::string proxy_url{};  // "http://[user:password@]host:port": CONNECT; empty: none
+  // "http://[user:password@]host:port"; empty: none. It is asked by CONNECT for a tunnel,
+  // for plain servers as well.
+  std::string proxy_url{};
   bool allow_http2 = true;  // false: HTTP/1.1 only
   // A plain connection on which the server is known to speak HTTP/2 (tests).
   bool plain_http2 = false;

@@ -35,7 +35,7 @@ struct ClientConnectionShared {
   // The connection can be used.
   std::function<void(const ClientConnection&)> opened{};
   // It cannot be used any more, or never could; why. Once and last.
-  std::function<void(ClientConnection&, const std::string& cause)> closed{};
+  std::function<void(const ClientConnection&, const std::string& cause)> closed{};
   // Called after each thing that happened: time to start calls and to Flush().
   std::function<void()> settle{};
 };

@@ -1352,7 +1352,13 @@ TEST(Client, RunsWhatIsPostedAndDropsWhatIsNotDue) {
 
 TEST(Client, SurvivesCallbacksThatThrow) {
   TestPeer peer(ServeHttp1);
-  const auto client = OpenClient(Plain(peer));
+  Journal log;
+  ClientOptions options = Plain(peer);
+  options.log = [&](const LogEntry& entry) {
+    if (entry.level == LogLevel::kError) log.Add(std::string(entry.message));
+    throw std::runtime_error("the log as well");
+  };
+  const auto client = OpenClient(options);
   Journal journal;
   client->Start({.target = "/"}, kPatient,
                 {.head = [](const ResponseHead&) { throw std::runtime_error("head"); },
@@ -1363,6 +1369,9 @@ TEST(Client, SurvivesCallbacksThatThrow) {
                        throw std::runtime_error("done");
                      }});
   EXPECT_EQ(journal.Await(1)[0], "OK");
+  EXPECT_EQ(log.Await(3),
+            (std::vector<std::string>{"a head callback threw", "a data callback threw",
+                                      "a done callback threw"}));
   EXPECT_TRUE(client->Fetch({.target = "/"}, kPatient).has_value());
 }
 
