@@ -289,7 +289,11 @@ void Http1Server::ReceiveEof(SteadyTime /*now*/) {
   if (state_ != State::kAnswer || streaming_) Finish({});
 }
 
-void Http1Server::OnAnswer(Answer& answer, SteadyTime /*now*/) { answer.Acknowledge(); }
+void Http1Server::OnAnswer(Answer& answer, SteadyTime /*now*/) {
+  answer.Acknowledge();
+  // Given up: without its end, or any beginning, the client knows that this is not all.
+  if (answer_.get() == &answer && answer.Read(nullptr, 0).aborted) Finish({});
+}
 
 void Http1Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
   for (;;) {
@@ -303,11 +307,7 @@ void Http1Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
 bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
   if (!head_written_) {
     std::optional<Answer::Head> head = answer_->TakeHead();
-    if (!head) {
-      // Given up before it began: there is no way to say so but to hang up.
-      if (answer_->Read(nullptr, 0).aborted) Finish({});
-      return false;
-    }
+    if (!head) return false;
     if (eof_ && !head->whole) {
       Finish({});
       return false;
@@ -322,11 +322,6 @@ bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
     out.resize(before + bytes);
     const Answer::Piece piece = answer_->Read(out.data() + before, bytes);
     if (chunked_ && bytes > 0) out += "\r\n";
-    if (piece.aborted) {
-      // Without the last chunk the client knows that this is not all.
-      Finish({});
-      return false;
-    }
     if (piece.end) {
       if (chunked_) out += "0\r\n\r\n";
       return true;

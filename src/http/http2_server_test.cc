@@ -666,6 +666,23 @@ TEST(Http2Server, DrainSaysGoawayFinishesRequestsAndTellsStreams) {
   EXPECT_TRUE(c.codec.fault().empty());
 }
 
+TEST(Http2Server, TakesNoRequestAfterGoaway) {
+  Conversation c;
+  const auto get = [&](std::uint32_t id) {
+    c.Receive(
+        Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, id, kGetBlock));
+  };
+  c.Receive(Greeting());
+  get(1);
+  c.codec.Drain(c.connection.now());
+  EXPECT_EQ(c.GoAway(), static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
+  get(3);
+  ASSERT_EQ(c.connection.requests.size(), 1U);
+  c.connection.Take().responder->Send({});
+  c.connection.Send(c.codec);
+  EXPECT_TRUE(c.codec.finished());
+}
+
 TEST(Http2Server, AnIdleConnectionIsToldToGoAfterItsTime) {
   Conversation c;
   c.client.Ask("GET", "/");

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -12,11 +13,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <memory>
 #include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "base/check.h"
 #include "base/mutex.h"
 #include "http/server_answer.h"
 #include "http/server_connection.h"

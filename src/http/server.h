@@ -64,7 +64,7 @@ class Responder {
 
   // `drained` is called on the connection's thread each time the queue has become
   // empty, `closed` once when the peer has gone away or the server stops, before
-  // End() only. Either may be empty. REQUIRES: called at most once, by the handler
+  // End() and Abort() only. Either may be empty. REQUIRES: called at most once, by the handler
   // or soon after; if the peer has gone by then, `closed` is called at once.
   virtual void Observe(std::function<void()> drained, std::function<void()> closed) = 0;
 };

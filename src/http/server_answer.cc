@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "http/response_head.h"
+
 namespace herald::http {
 
 void ReadyList::Push(std::shared_ptr<Answer> answer) {
@@ -110,9 +112,12 @@ void Answer::End() {
 
 void Answer::Abort() {
   bool push = false;
+  std::function<void()> closed;  // dropped: who gives up need not be told
   {
     const MutexLock lock(mu_);
+    const bool cut_off = aborted_;  // for another reason, which still has to be told
     push = AbortLocked();
+    if (aborted_ && !cut_off) closed.swap(closed_);
   }
   Push(push);
 }
@@ -145,15 +150,10 @@ void Answer::Abandon() {
   bool push = false;
   {
     const MutexLock lock(mu_);
-    if (phase_ == Phase::kNothing) {
-      push = SendLocked({.status = 500,
-                         .headers = {{"content-type", "text/plain; charset=utf-8"}},
-                         .body = "Internal Server Error\n"});
-    } else {
-      push = AbortLocked();
-    }
+    if (phase_ == Phase::kNothing) push = SendLocked(PlainAnswer(500, ReasonPhrase(500)));
   }
   Push(push);
+  Abort();
 }
 
 std::optional<Answer::Head> Answer::TakeHead() {

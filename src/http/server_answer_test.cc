@@ -132,6 +132,26 @@ TEST_F(AnswerTest, ClosedIsToldOnceAndNotAfterTheEnd) {
   EXPECT_EQ(closed, 1);
 }
 
+TEST_F(AnswerTest, WhoGivesUpIsNotTold) {
+  int closed = 0;
+  answer_->Start({});
+  answer_->Observe(nullptr, [&] { ++closed; });
+  answer_->Abort();
+  answer_->Release();
+  EXPECT_EQ(closed, 0);
+}
+
+TEST_F(AnswerTest, WhoIsCutOffIsTold) {
+  int closed = 0;
+  answer_->Start({});
+  answer_->Observe(nullptr, [&] { ++closed; });
+  answer_->Write(MakeChunk(std::string(kMaxQueued + 1, 'a')));
+  EXPECT_TRUE(group_->overflow);
+  answer_->Abandon();
+  answer_->Release();
+  EXPECT_EQ(closed, 1);
+}
+
 TEST_F(AnswerTest, DrainedIsToldWhenTheQueueHasBecomeEmpty) {
   int drained = 0;
   answer_->Observe([&] { ++drained; }, nullptr);

@@ -137,6 +137,8 @@ void Connection::OnAnswer(Answer& answer, SteadyTime now) {
   if (closed_ || !codec_) return;
   if (group_->overflow) return Cut("too much that it does not read");
   codec_->OnAnswer(answer, now);
+  // The answer was given up while the peer does not read: there is nothing to wait for.
+  if (codec_->finished() && !unsent_.empty()) Close();
 }
 
 void Connection::Flush(SteadyTime now) {

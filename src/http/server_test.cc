@@ -625,6 +625,85 @@ TEST(Server, TenThousandIdleConnectionsCostLittle) {
   EXPECT_TRUE(another.ReadUntil("GET / ").ends_with("GET / "));
 }
 
+// As a watch hub would: everyone gets the same bytes, and who does not keep up is let go.
+TEST(Server, WatchersWhoReadGetEverythingBesideAsManyWhoNeverRead) {
+  constexpr std::size_t kEach = kSanitized ? 50 : 250;
+  constexpr int kChanges = 600;
+  constexpr std::size_t kBound = std::size_t{64} * 1024;
+  struct Watcher {
+    std::shared_ptr<Responder> responder;
+    bool reads;
+  };
+  Mutex mu;
+  std::vector<Watcher> watchers;
+  const auto server =
+      MustStart({}, [&](const Request& request, const Peer& peer, const auto& responder) {
+        if (request.target == "/") return Echo(request, peer, responder);
+        responder->Start({});
+        const MutexLock lock(mu);
+        watchers.push_back({responder, request.target == "/reads"});
+      });
+  std::vector<std::unique_ptr<Wire>> silent;
+  std::vector<std::unique_ptr<Wire>> readers;
+  for (std::size_t i = 0; i < kEach; ++i) {
+    silent.push_back(std::make_unique<Wire>(server->port(), 16 * 1024));
+    silent.back()->Write("GET /never HTTP/1.1\r\nHost: h\r\n\r\n");
+    readers.push_back(std::make_unique<Wire>(server->port()));
+    readers.back()->Write("GET /reads HTTP/1.1\r\nHost: h\r\n\r\n");
+  }
+  ASSERT_TRUE(Eventually([&] { return server->Stats().streams == 2 * kEach; }));
+  std::vector<Watcher> all;
+  {
+    const MutexLock lock(mu);
+    all.swap(watchers);
+  }
+  const std::size_t before = ResidentBytes();
+  std::atomic<std::size_t> complete{0};
+  std::thread reading([&] {
+    std::vector<std::string> ends(readers.size());
+    for (std::size_t left = readers.size(); left > 0;) {
+      for (std::size_t i = 0; i < readers.size(); ++i) {
+        if (ends.at(i).ends_with("0\r\n\r\n")) continue;
+        ends.at(i) += readers.at(i)->ReadSome();
+        ends.at(i).erase(0, ends.at(i).size() - std::min<std::size_t>(ends.at(i).size(), 5));
+        if (!ends.at(i).ends_with("0\r\n\r\n")) continue;
+        --left;
+        ++complete;
+      }
+    }
+  });
+  std::size_t let_go = 0;
+  Wire other(server->port());
+  for (int i = 0; i < kChanges; ++i) {
+    const Chunk change = MakeChunk(std::string(999, 'x') + "\n");
+    for (Watcher& watcher : all) {
+      if (watcher.responder->Write(change) <= kBound) continue;
+      if (watcher.reads) {
+        while (watcher.responder->queued() > kBound / 2) std::this_thread::yield();
+      } else {
+        watcher.responder->Abort();
+        ++let_go;
+      }
+    }
+    // Nobody else notices.
+    ASSERT_TRUE(other.Write(kGet));
+    ASSERT_TRUE(other.ReadUntil("GET / ").ends_with("GET / "));
+  }
+  for (const Watcher& watcher : all)
+    if (watcher.reads) watcher.responder->End();
+  reading.join();
+  EXPECT_EQ(complete, kEach);
+  EXPECT_EQ(let_go, kEach);
+  EXPECT_TRUE(Eventually([&] { return server->Stats().connections == kEach + 1; }))
+      << "those who were let go are gone";
+  // What waited here for each of those who do not read: a round of output and the queue,
+  // whose bytes are shared by all.
+  const std::size_t cap = kEach * (std::size_t{128} * 1024) + std::size_t{16} * 1024 * 1024;
+  if (!kSanitized) {
+    EXPECT_LT(ResidentBytes(), before + cap);
+  }
+}
+
 TEST(Server, AFloodThatNobodyReadsTheAnswersOfIsCut) {
   const auto server = MustStart({}, Echo);
   Wire wire(server->port(), 16 * 1024);
