@@ -167,21 +167,20 @@ void RocksStore::Commit(Write write, WriteDone done) {
   pending.bytes = write.key.size() + (write.value ? write.value->size() : 0);
   pending.write = std::move(write);
   pending.done = std::move(done);
-  bool accepted = false;
   bool first = false;
   {
     MutexLock lock(mu_);
-    accepted = !closed_ && queue_.size() < kMaxQueuedWrites && queue_bytes_ < kMaxQueuedBytes;
-    if (accepted) {
+    if (!closed_ && queue_.size() < kMaxQueuedWrites && queue_bytes_ < kMaxQueuedBytes) {
       first = queue_.empty();
       queue_bytes_ += pending.bytes;
       queue_.push_back(std::move(pending));
+      done = nullptr;
+    } else {
+      done = std::move(pending.done);
     }
   }
   if (first) work_.NotifyOne();
-  if (!accepted) {
-    pending.done(Status(StatusReason::kServiceUnavailable, "too many writes wait for the disk"));
-  }
+  if (done) done(Status(StatusReason::kServiceUnavailable, "too many writes wait for the disk"));
 }
 
 void RocksStore::Submit(std::vector<Pending> writes) {
@@ -764,16 +763,15 @@ void RocksStore::Refresh() {
 void RocksStore::Expire() {
   const RocksReader reader(rocks_.get());
   const WallTime now = clock_.Now();
-  while (!stopping_) {
-    const WallTime from = due_from_.load();
+  const WallTime from = due_from_.load();
+  // What the next look must begin with: now, unless a row has to stay where it is.
+  WallTime next_from = now;
+  std::string low = ExpiryKey(from, 0);
+  const std::string high = ExpiryKey(now + std::chrono::nanoseconds(1), 0);
+  for (bool more = true; more && !stopping_;) {
     std::vector<Entry> due;
     Chore chore;
-    WallTime reached = now;
-    WallTime first_due = WallTime::max();
-    bool more = false;
     {
-      const std::string low = ExpiryKey(from, 0);
-      const std::string high = ExpiryKey(now + std::chrono::nanoseconds(1), 0);
       const rocksdb::Slice lower = low;
       const rocksdb::Slice upper = high;
       rocksdb::ReadOptions options;
@@ -782,55 +780,57 @@ void RocksStore::Expire() {
       const std::unique_ptr<rocksdb::Iterator> rows(
           rocks_->db().NewIterator(options, rocks_->expiry()));
       std::size_t visited = 0;
-      for (rows->SeekToFirst(); rows->Valid(); rows->Next()) {
-        if (++visited > kPortion) {
-          more = true;
-          break;
-        }
-        const auto row = ParseExpiryKey(ToView(rows->key()));
+      std::string last;
+      for (rows->SeekToFirst(); rows->Valid() && visited < kPortion; rows->Next(), ++visited) {
+        last.assign(ToView(rows->key()));
+        const auto row = ParseExpiryKey(last);
         if (!row) {
           Say(LogLevel::kError, "a row of the expiry index is damaged", "");
-          chore.rows.Delete(rocks_->expiry(), rows->key());
+          chore.rows.Delete(rocks_->expiry(), last);
           continue;
         }
-        reached = row->when;
-        // The log has the key of each live entry; without a row there, the entry is gone.
-        const Result<RocksReader::Logged> log = reader.Log(row->revision, kThorough);
-        if (!log && !log.error().Is(StatusReason::kNotFound)) {
-          Say(LogLevel::kError, "an entry that is due cannot be read", log.error().message());
+        const Result<std::optional<Due>> found = FindDue(reader, row->revision);
+        if (!found) {
+          // It stays, for whoever repairs it, and must not stop the others.
+          Say(LogLevel::kError, "an entry that is due cannot be read", found.error().message());
+          next_from = std::min(next_from, row->when);
           continue;
         }
-        const Result<RocksReader::Standing> standing =
-            log ? reader.Newest(log->key, kThorough) : RocksReader::Standing();
-        if (!standing) {
-          Say(LogLevel::kError, "an entry that is due cannot be read", standing.error().message());
-          continue;
-        }
-        if (standing->revision != row->revision) {
-          chore.rows.Delete(rocks_->expiry(), rows->key());
-          continue;
-        }
-        const WallTime expires = ExpiryOf(log->key, *standing->value, standing->written);
-        if (expires <= now) {
-          due.push_back({log->key, nullptr, row->revision});
+        if (*found && (*found)->expires <= now) {
+          due.push_back({(*found)->key, nullptr, row->revision});
           // The deletion takes the version's own row with it.
-          if (row->when != standing->expires) chore.rows.Delete(rocks_->expiry(), rows->key());
-        } else {
-          chore.rows.Delete(rocks_->expiry(), rows->key());
-          if (expires != WallTime::max()) {
-            chore.rows.Put(rocks_->expiry(), ExpiryKey(expires, row->revision), {});
-            first_due = std::min(first_due, expires);
-          }
+          if (row->when != (*found)->own_row) chore.rows.Delete(rocks_->expiry(), last);
+          continue;
+        }
+        chore.rows.Delete(rocks_->expiry(), last);
+        if (*found && (*found)->expires != WallTime::max()) {
+          chore.rows.Put(rocks_->expiry(), ExpiryKey((*found)->expires, row->revision), {});
         }
       }
+      more = visited == kPortion;
+      low = last + '\0';
     }
     if (!DeleteAndWait(due, Cause::kExpiry).ok()) return;
     if (chore.rows.Count() > 0 && !SubmitAndWait(std::move(chore)).ok()) return;
-    // Someone may have put an earlier row there meanwhile, by a clock that was set back.
-    WallTime expected = from;
-    due_from_.compare_exchange_strong(expected, std::min(reached, first_due));
-    if (!more) return;
   }
+  // Someone may have put an earlier row there meanwhile, by a clock that was set back.
+  WallTime expected = from;
+  if (!stopping_) due_from_.compare_exchange_strong(expected, next_from);
+}
+
+Result<std::optional<RocksStore::Due>> RocksStore::FindDue(const RocksReader& reader,
+                                                           Revision revision) const {
+  // The log has the key of each live entry; without a row there, the entry is gone.
+  Result<RocksReader::Logged> log = reader.Log(revision, kThorough);
+  if (!log) {
+    if (log.error().Is(StatusReason::kNotFound)) return std::optional<Due>();
+    return log.error();
+  }
+  const Result<RocksReader::Standing> standing = reader.Newest(log->key, kThorough);
+  if (!standing) return standing.error();
+  if (standing->revision != revision) return std::optional<Due>();
+  const WallTime expires = ExpiryOf(log->key, *standing->value, standing->written);
+  return std::optional<Due>(Due{std::move(log->key), expires, standing->expires});
 }
 
 void RocksStore::Compact(bool everything) {

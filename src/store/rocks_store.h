@@ -140,6 +140,14 @@ class RocksStore final : public Store {
   Status Reopen() REQUIRES(maintain_mu_);
   void Refresh() REQUIRES(maintain_mu_);
   void Expire() REQUIRES(maintain_mu_);
+  // A live entry that a row of the expiry index speaks of.
+  struct Due {
+    std::string key{};
+    WallTime expires{};  // by the rules of today
+    WallTime own_row{};  // by those of the day when it was written: where its own row is
+  };
+  // Nothing where the version is no longer the newest.
+  Result<std::optional<Due>> FindDue(const RocksReader& reader, Revision revision) const;
   void Compact(bool everything) REQUIRES(maintain_mu_);
   void Evict() REQUIRES(maintain_mu_);
   void EvictBytes(std::uint64_t bytes) REQUIRES(maintain_mu_);

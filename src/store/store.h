@@ -67,20 +67,23 @@ struct Written {
   std::optional<Entry> current{};  // null: the key does not exist
 };
 
+// Which entries of an index to read.
+struct IndexRange {
+  std::uint8_t index = 0;
+  // Values in [from, to): for one value alone, from = v and to = v + '\0'. The order
+  // is that of the values, and of the keys among equal ones; or just the opposite.
+  std::string from{};
+  std::string to{};
+  bool descending = false;
+  // Where an earlier page ended: goes on behind that entry. Empty at first.
+  std::string after_value{};
+  std::string after_key{};
+};
+
 // Which entries to read. Keys in [start, end), in the order of the keys; or, with
 // `by`, those that the index gives, and of these only keys in [start, end).
 struct Query {
-  struct By {
-    std::uint8_t index = 0;
-    // Values in [from, to): for one value alone, from = v and to = v + '\0'. The order
-    // is that of the values, and of the keys among equal ones; or just the opposite.
-    std::string from{};
-    std::string to{};
-    bool descending = false;
-    // Where an earlier page ended: goes on behind that entry. Empty at first.
-    std::string after_value{};
-    std::string after_key{};
-  };
+  using By = IndexRange;
 
   std::string start{};
   std::string end{};             // exclusive; empty: no end

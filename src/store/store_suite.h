@@ -28,6 +28,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -678,8 +679,9 @@ TEST_P(StoreSuite, ReadsWhatAModelReadsAfterARandomHistory) {
       }
       for (const std::string& value : values) expected.emplace_back(value, step);
     }
-    std::stable_sort(expected.begin(), expected.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.first, a.second->key) < std::tie(b.first, b.second->key);
+    });
     if (query.by && query.by->descending) std::reverse(expected.begin(), expected.end());
 
     const Page page = Read(query);

@@ -1,6 +1,7 @@
 #include "store/watch_hub.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -16,7 +17,8 @@ constexpr std::size_t kFetch = 256;
 std::size_t BytesOf(const Change& change) {
   std::size_t bytes = change.key().size();
   if (change.current().value) bytes += change.current().value->size();
-  if (change.previous() && change.previous()->value) bytes += change.previous()->value->size();
+  const std::optional<Entry>& previous = change.previous();
+  if (previous && previous->value) bytes += previous->value->size();
   return bytes;
 }
 
