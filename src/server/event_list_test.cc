@@ -24,7 +24,7 @@ constexpr std::int64_t kStart = 1'700'000'000;
 
 class EventListTest : public testing::Test {
  protected:
-  void Put(std::string name_space, std::string name,
+  void Put(const std::string& name_space, const std::string& name,
            const std::function<void(Event*)>& change = {}) {
     Event event;
     event.metadata.name = name;
@@ -43,6 +43,7 @@ class EventListTest : public testing::Test {
     std::optional<Result<EventPage>> page;
     ReadEventPage(&store_, EventFilter(std::move(name_space), "", options), options,
                   [&page](Result<EventPage> read) { page.emplace(std::move(read)); });
+    if (!page) return Status(StatusReason::kInternalError, "not called back");
     return *std::move(page);
   }
   Result<EventPage> Read(std::string name_space, std::string_view query) {
@@ -52,7 +53,7 @@ class EventListTest : public testing::Test {
     return Read(std::move(name_space), *options);
   }
   // Names of all pages, a bar between two of them.
-  std::string Names(std::string name_space, std::string_view query) {
+  std::string Names(const std::string& name_space, std::string_view query) {
     std::string names;
     std::string token;
     for (int pages = 0; pages < 20; ++pages) {

@@ -19,12 +19,12 @@ using std::chrono::seconds;
 
 class NamespaceWatchTest : public testing::Test {
  protected:
-  void Put(std::string name_space) {
+  void Put(const std::string& name_space) {
     store_.Commit({.key = EventKey(name_space, "e"),
                    .value = std::make_shared<const std::string>(EncodeStored({}))},
                   [](const Result<store::Written>&) {});
   }
-  void Delete(std::string name_space) {
+  void Delete(const std::string& name_space) {
     store_.Commit({.key = EventKey(name_space, "e"), .value = nullptr},
                   [](const Result<store::Written>&) {});
   }

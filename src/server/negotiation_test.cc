@@ -56,7 +56,7 @@ TEST(NegotiationTest, ChoosesWhatKubernetesWouldChoose) {
   for (const Scenario& scenario : scenarios) {
     SCOPED_TRACE(scenario.accept);
     const std::optional<Representation> found = Accepting(scenario.accept);
-    ASSERT_TRUE(found);
+    if (!found) FAIL();
     EXPECT_EQ(found->media, scenario.media);
     EXPECT_EQ(found->shape, scenario.shape);
     EXPECT_EQ(found->meta_version, scenario.version);
@@ -71,14 +71,17 @@ TEST(NegotiationTest, FindsNothingWhereNothingIsAcceptable) {
   }
   // Answers that are no objects cannot be made into tables.
   EXPECT_FALSE(Accepting("application/json;as=Table;v=v1;g=meta.k8s.io", Offer()));
-  EXPECT_EQ(Accepting(kKubectlGet, Offer())->shape, Shape::kPlain);
+  EXPECT_EQ(Accepting(kKubectlGet, Offer()).value_or(Representation{.shape = Shape::kTable}).shape,
+            Shape::kPlain);
 }
 
 TEST(NegotiationTest, IndentsForPeople) {
-  const auto pretty = [](std::string agent, std::string parameter) {
+  const auto pretty = [](std::string agent, const std::string& parameter) {
     http::Query query;
     if (!parameter.empty()) query.emplace_back("pretty", parameter);
-    return Negotiate({{"user-agent", std::move(agent)}}, query, kAll)->pretty;
+    return Negotiate({{"user-agent", std::move(agent)}}, query, kAll)
+        .value_or(Representation())
+        .pretty;
   };
   EXPECT_TRUE(pretty("curl/8.0", ""));
   EXPECT_TRUE(pretty("Wget/1.21", ""));
@@ -88,7 +91,7 @@ TEST(NegotiationTest, IndentsForPeople) {
   EXPECT_TRUE(pretty("kubectl/v1.32", "1"));
   EXPECT_TRUE(pretty("kubectl/v1.32", "true"));
   EXPECT_FALSE(pretty("kubectl/v1.32", "yes"));
-  EXPECT_TRUE(Accepting("application/json;pretty=1")->pretty);
+  EXPECT_TRUE(Accepting("application/json;pretty=1").value_or(Representation()).pretty);
 }
 
 TEST(NegotiationTest, TheRouterKnowsWholeNamesOnly) {

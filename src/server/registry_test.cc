@@ -51,22 +51,22 @@ class RegistryTest : public testing::Test {
     return target;
   }
 
-  Result<Outcome> Create(Event event) { return Create(At(""), std::move(event)); }
-  Result<Outcome> Create(Registry::Target target, Event event) {
+  Result<Outcome> Create(const Event& event) { return Create(At(""), event); }
+  Result<Outcome> Create(const Registry::Target& target, const Event& event) {
     return Wait([&](Registry::Done done) { registry_.Create(target, event, std::move(done)); });
   }
-  Result<Outcome> Get(std::string name) {
+  Result<Outcome> Get(const std::string& name) {
     return Wait([&](Registry::Done done) { registry_.Get(At(name), std::move(done)); });
   }
-  Result<Outcome> Update(Event event) { return Update(At(event.metadata.name), event); }
-  Result<Outcome> Update(Registry::Target target, Event event) {
+  Result<Outcome> Update(const Event& event) { return Update(At(event.metadata.name), event); }
+  Result<Outcome> Update(const Registry::Target& target, const Event& event) {
     return Wait([&](Registry::Done done) { registry_.Update(target, event, std::move(done)); });
   }
-  Result<Outcome> Patch(std::string name, Registry::Transform transform) {
+  Result<Outcome> Patch(const std::string& name, const Registry::Transform& transform) {
     return Wait(
         [&](Registry::Done done) { registry_.Patch(At(name), transform, std::move(done)); });
   }
-  Result<Outcome> Delete(std::string name, DeleteOptions options = {}) {
+  Result<Outcome> Delete(const std::string& name, const DeleteOptions& options = {}) {
     return Wait([&](Registry::Done done) { registry_.Delete(At(name), options, std::move(done)); });
   }
   store::Revision revision() { return store_.Stats().revision; }
@@ -109,7 +109,7 @@ TEST_F(RegistryTest, StoresWhatKubeApiserverWouldStore) {
   std::optional<store::Entry> entry;
   store_.Get("/registry/events/default/a",
              [&](Result<std::optional<store::Entry>> got) { entry = *got; });
-  ASSERT_TRUE(entry);
+  if (!entry) FAIL();
   Event plain = made->event;
   plain.metadata.resource_version.clear();
   std::string expected;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,13 +23,13 @@ using std::chrono::seconds;
 
 class WatchStreamTest : public testing::Test {
  protected:
-  ~WatchStreamTest() override {
+  void TearDown() override {
     streams_.Stop();
     executor_.RunUntilIdle();
   }
 
-  void Put(std::string name, const std::function<void(Event*)>& change = {},
-           std::string name_space = "n") {
+  void Put(const std::string& name, const std::function<void(Event*)>& change = {},
+           const std::string& name_space = "n") {
     Event event;
     event.metadata.name = name;
     event.metadata.namespace_ = name_space;
@@ -37,7 +38,7 @@ class WatchStreamTest : public testing::Test {
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
   }
-  void Delete(std::string name) {
+  void Delete(const std::string& name) {
     store_.Commit({.key = EventKey("n", name), .value = nullptr},
                   [](const Result<store::Written>&) {});
   }
@@ -71,10 +72,10 @@ class WatchStreamTest : public testing::Test {
     const std::string body = responder.body();
     std::string_view rest = body;
     while (true) {
-      const auto frame = JsonCodec().NextFrame(rest);
-      if (!frame || !*frame) break;
-      rest.remove_prefix((*frame)->consumed);
-      const auto event = JsonCodec().DecodeWatchFrame((*frame)->payload, EventApi::kCoreV1);
+      const std::optional<Codec::Frame> frame = JsonCodec().NextFrame(rest).value_or(std::nullopt);
+      if (!frame) break;
+      rest.remove_prefix(frame->consumed);
+      const auto event = JsonCodec().DecodeWatchFrame(frame->payload, EventApi::kCoreV1);
       if (!event) return "cannot decode: " + event.error().message();
       if (!text.empty()) text += ", ";
       text += WatchTypeName(event->type);
@@ -146,7 +147,7 @@ TEST_F(WatchStreamTest, SaysWhenItCannotBeAsNewAsTheClient) {
 
 TEST_F(WatchStreamTest, WhatBeginsToMatchIsNewAndWhatCeasesIsGone) {
   const auto client = Open(Selecting(Request(), "app=web"));
-  const auto label = [](std::string value) {
+  const auto label = [](const std::string& value) {
     return [value](Event* event) { event->metadata.labels["app"] = value; };
   };
   Put("a", label("db"));
@@ -269,10 +270,10 @@ TEST_F(WatchStreamTest, ProtobufFramesCanBeReadBack) {
   Put("a");
   executor_.RunUntilIdle();
   const std::string body = client->body();
-  const auto frame = ProtobufCodec().NextFrame(body);
-  ASSERT_TRUE(frame && *frame);
-  EXPECT_EQ((*frame)->consumed, body.size());
-  const auto event = ProtobufCodec().DecodeWatchFrame((*frame)->payload, EventApi::kCoreV1);
+  const std::optional<Codec::Frame> frame = ProtobufCodec().NextFrame(body).value_or(std::nullopt);
+  if (!frame) FAIL();
+  EXPECT_EQ(frame->consumed, body.size());
+  const auto event = ProtobufCodec().DecodeWatchFrame(frame->payload, EventApi::kCoreV1);
   ASSERT_TRUE(event);
   EXPECT_EQ(std::get<Event>(event->object).metadata.name, "a");
 }
