@@ -11,15 +11,15 @@ TEST_LABELS ?= unit|conformance|integration|install|fuzz
 .DEFAULT_GOAL := help
 # Targets share the build folders, so they run one after the other.
 .NOTPARALLEL:
-.PHONY: help run test build bench lint format fuzz interop goldens install package soak clean
+.PHONY: help run test build bench bench-server lint format fuzz interop goldens install package soak clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-run: ## build the release and run the tour: a node records events, repeats are merged
-	@tools/install-deps build
-	@tools/build release tour
-	@build/release/bin/tour
+run: ## serve events from .herald/ on port PORT (6443), with a demo node that records some
+	@tools/install-deps build run
+	@tools/build release heraldd node_agent
+	@tools/run build/release
 
 test: ## build and run the unit, conformance, integration, install and fuzz-replay tests
 	@tools/install-deps build test
@@ -35,6 +35,11 @@ bench: ## measure against client-go in the same run; needs Go for the other side
 	@tools/build release -DHERALD_BENCHMARKS=ON benchmarks
 	@tools/bench build/release
 
+bench-server: ## measure heraldd against kube-apiserver with etcd; needs Go to build those
+	@tools/install-deps build bench
+	@tools/build release -DHERALD_BENCHMARKS=ON heraldd load
+	@tools/bench-server build/release
+
 lint: ## clang's thread-safety analysis, clang-format, clang-tidy, layers, shell syntax
 	@tools/install-deps build test bench lint
 	@tools/lint
@@ -48,11 +53,12 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60)
 	@tools/build fuzz
 	@tools/fuzz $(FUZZ_SECONDS)
 
-interop: ## compare with the real Kubernetes libraries; needs Go
+interop: ## compare with the real Kubernetes libraries and a real kube-apiserver; needs Go
 	@test/interop/run check
 
-goldens: ## write the golden vectors anew from the real Kubernetes libraries; needs Go
+goldens: ## write the golden vectors and kube-apiserver's answers anew; needs Go
 	@test/interop/run goldens
+	@test/interop/run api record
 
 install: ## install the release below PREFIX (/usr/local); honours DESTDIR
 	@tools/install-deps build

@@ -323,7 +323,7 @@ void BroadcastManyEvents(benchmark::State& state, int watchers) {
   WallTime time = SystemClock().Now();
   Broadcast(state, watchers, [&] {
     auto event = std::make_shared<Event>(sample);
-    event->metadata.name = MakeEventName(event->involved_object.name, time += nanoseconds(1));
+    MakeEventName(event->involved_object.name, time += nanoseconds(1), &event->metadata.name);
     return event;
   });
 }

@@ -39,6 +39,16 @@ inline const Event& PatchedEvent() {
   return event;
 }
 
+// The event is patched in place as its copy is.
+inline void CheckPatchInPlace(EventApi api, PatchType type, std::string_view patch,
+                              const Result<Event>& expected, bool checked) {
+  Event event = PatchedEvent();
+  std::vector<std::string> errors;
+  const Status status = ApplyPatchInPlace(&event, api, type, patch, checked ? &errors : nullptr);
+  if (status.ok() != expected.has_value()) std::abort();
+  if (expected ? event != *expected : !(status == expected.error())) std::abort();
+}
+
 // Whatever the patch is, the short cuts of ApplyPatch() and the long way agree, and
 // field validation changes no result, at most the verdict.
 inline void CheckPatch(PatchType type, std::string_view patch) {
@@ -50,6 +60,8 @@ inline void CheckPatch(PatchType type, std::string_view patch) {
         ApplyPatchGenerically(PatchedEvent(), api, type, patch, nullptr);
     const Result<Event> checked_generic =
         ApplyPatchGenerically(PatchedEvent(), api, type, patch, &generic_errors);
+    CheckPatchInPlace(api, type, patch, lenient, false);
+    CheckPatchInPlace(api, type, patch, checked, true);
     if (lenient.has_value() != lenient_generic.has_value()) std::abort();
     if (checked.has_value() != checked_generic.has_value()) std::abort();
     if (checked && errors != generic_errors) std::abort();

@@ -34,22 +34,6 @@ using Verb = SinkRequest::Verb;
 // divides all of upstream's periods, whose ticks are therefore exact.
 constexpr nanoseconds kStep = std::chrono::milliseconds(250);
 
-// Scenarios in which Herald differs for a reason. Each has to differ: one that no
-// longer does is to be taken off.
-const std::map<std::string, std::string, std::less<>>& KnownDifferences() {
-  static const std::map<std::string, std::string, std::less<>> differences = {
-      {"events-finish-refused",
-       "Where the last count of a series cannot be written, client-go keeps the series and tries "
-       "once at each tick; here it is tried as any other write, every ten seconds"},
-      {"events-refresh-refused",
-       "Likewise for a count in between, which client-go leaves to the next tick"},
-      {"events-after-the-end",
-       "client-go's new recorder says nothing where an event comes too late; a lost event is "
-       "always told of here"},
-  };
-  return differences;
-}
-
 std::string Text(const Vector& value, const char* key) { return value.value(key, std::string()); }
 
 ObjectReference ReferenceOf(const Vector& value) {
@@ -404,19 +388,11 @@ class Replay {
 };
 
 TEST(Pipeline, DoesAsClientGoDidInEveryScenario) {
-  std::size_t known = 0;
   for (const Vector& scenario : testing::LoadGolden("pipeline.json")) {
-    const std::string name = Text(scenario, "name");
-    SCOPED_TRACE(name);
+    SCOPED_TRACE(Text(scenario, "name"));
     const std::vector<std::string> differences = Replay(scenario).Run();
-    if (KnownDifferences().contains(name)) {
-      ++known;
-      EXPECT_FALSE(differences.empty()) << "differs no more; take it off the list";
-      continue;
-    }
     EXPECT_TRUE(differences.empty()) << fmt::format("{}", fmt::join(differences, "\n"));
   }
-  EXPECT_EQ(known, KnownDifferences().size()) << "the list names a scenario that is gone";
 }
 
 TEST(Pipeline, AccountsForEveryEventInEveryScenarioByItsOwnRules) {

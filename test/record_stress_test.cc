@@ -1,13 +1,16 @@
-// Everything at once: many threads record, watchers come and go, the sink fails in every
-// way it can, and the broadcaster is shut down in the middle. Whatever happens, each
-// event is accounted for exactly once.
+// Everything at once: many threads record, watchers come and go, others flush, the sink
+// fails in every way it can, an API is chosen and chosen anew, and the broadcaster is
+// shut down in the middle. Whatever happens, each event is accounted for exactly once;
+// and what went to disk comes back.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -105,21 +108,28 @@ class Round {
 
   void Run() {
     const bool silent = seed_ % 3 == 0;
-    ASSERT_TRUE(broadcaster_
-                    ->StartRecordingToSink(std::make_shared<UnreliableSink>(seed_, silent),
-                                           {.max_tries = 3,
-                                            .retry_after = milliseconds(1),
-                                            .prefer_warnings = seed_ % 2 == 0,
-                                            .self = ObjectReference{.kind = "Node", .name = "n1"}})
-                    .ok());
+    SinkOptions options{.max_tries = 3,
+                        .retry_after = milliseconds(1),
+                        .prefer_warnings = seed_ % 2 == 0,
+                        .self = ObjectReference{.kind = "Node", .name = "n1"}};
+    if (seed_ % 5 < 2) options.spool = SpoolOptions{.directory = directory_};
+    ASSERT_TRUE(
+        broadcaster_->StartRecordingToSink(std::make_shared<UnreliableSink>(seed_, silent), options)
+            .ok());
     std::vector<std::thread> threads;
     for (int i = 0; i < kRecorders; ++i) threads.emplace_back([this, i] { Record(i); });
     for (int i = 0; i < kWatchers; ++i) threads.emplace_back([this] { Watch(); });
     threads.emplace_back([this] { CheckAccounts(); });
+    threads.emplace_back([this] {
+      while (!done_) broadcaster_->Flush(milliseconds(2));
+    });
 
     // Somewhere in the middle, and in some rounds at the very end.
     const std::uint64_t middle = kEvents * (1 + seed_ % 4) / 4;
+    while (recorded_ < middle / 2) std::this_thread::yield();
+    choice_->Set(EventApi::kEventsV1);
     while (recorded_ < middle) std::this_thread::yield();
+    choice_->Set(EventApi::kCoreV1);
     broadcaster_->Shutdown(milliseconds(seed_ % 5 * 10));
     done_ = true;
     for (std::thread& thread : threads) thread.join();
@@ -135,6 +145,7 @@ class Round {
     for (std::size_t i = 0; i < kOutcomes; ++i) {
       EXPECT_EQ(told_[i], stats.outcomes[i]) << OutcomeName(static_cast<Outcome>(i));
     }
+    if (options.spool) DeliverTheRest(options, stats[Outcome::kSpooled]);
   }
 
  private:
@@ -143,6 +154,7 @@ class Round {
         broadcaster_->NewRecorder({.component = "recorder-" + std::to_string(thread),
                                    .host = "n1",
                                    .api = thread % 2 == 0 ? EventApi::kCoreV1 : EventApi::kEventsV1,
+                                   .api_choice = thread % 4 == 3 ? choice_ : nullptr,
                                    .on_outcome = [this](Outcome outcome, const Status&) {
                                      ++told_[static_cast<std::size_t>(outcome)];
                                    }});
@@ -180,6 +192,20 @@ class Round {
     }
   }
 
+  // The next process, whose server is well.
+  void DeliverTheRest(SinkOptions options, std::uint64_t spooled) {
+    const auto server = std::make_shared<MemorySink>();
+    Broadcaster next;
+    ASSERT_TRUE(next.StartRecordingToSink(server, std::move(options)).ok());
+    while (next.Stats().at(0).spool_bytes > 0) std::this_thread::yield();
+    EXPECT_TRUE(next.Shutdown(std::chrono::seconds(30)).complete);
+    const SinkStats stats = next.Stats().at(0);
+    EXPECT_EQ(stats.recorded, spooled);
+    EXPECT_EQ(stats[Outcome::kWritten] + stats[Outcome::kMerged], spooled);
+    EXPECT_EQ(stats.spool_corrupted, 0U);
+    std::filesystem::remove_all(directory_);
+  }
+
   void CheckAccounts() {
     SinkStats before;
     while (!done_) {
@@ -195,6 +221,8 @@ class Round {
   }
 
   const unsigned seed_;
+  const std::string directory_ = ::testing::TempDir() + "herald-stress-" + std::to_string(getpid());
+  const std::shared_ptr<ApiChoice> choice_ = std::make_shared<ApiChoice>();
   Told told_{};
   std::atomic<std::uint64_t> recorded_{0};
   std::atomic<bool> done_{false};

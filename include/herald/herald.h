@@ -287,7 +287,8 @@ typedef enum herald_outcome {
   HERALD_OUTCOME_GAVE_UP = 5,   // every try failed
   HERALD_OUTCOME_LOST = 6,      // not written when the broadcaster was shut down
   HERALD_OUTCOME_INVALID = 7,   // no such event can exist: no reference, no such type
-  HERALD_OUTCOME_NO_SINK = 8    // nobody was there to write it
+  HERALD_OUTCOME_NO_SINK = 8,   // nobody was there to write it
+  HERALD_OUTCOME_SPOOLED = 9    // kept on disk; recorded again when it comes back
 } herald_outcome;
 
 // "written", "merged", ... as in the metrics; "unknown" for a number that this library

@@ -87,8 +87,8 @@ inline constexpr bool kGoEmptiesOnNull<std::vector<T>> = true;
 // Reads JSON in one API's spelling into our types, over the tables in fields.h.
 //
 // Kubernetes writes members in the order of its declarations and ours are the
-// same, so the member after the last one is tried first and nearly always is the
-// right one.
+// same, so each member is looked for where it should be. Then which one it is was
+// known to the compiler, and comparing its name is a word or two.
 //
 // Thread-confined.
 template <EventApi kApi, JsonMode kMode = JsonMode::kDecode>
@@ -119,6 +119,10 @@ class JsonDecoder {
  private:
   using Type = JsonReader::Type;
 
+  // Which members were there already is noted in 64 bits: by position, and these.
+  static constexpr std::size_t kKindBit = 62;
+  static constexpr std::size_t kVersionBit = 63;
+
   // T's members by position: their names, and a function that reads each.
   template <typename T, typename Indexes = std::make_index_sequence<kFieldCount<T, kApi>>>
   struct Table;
@@ -128,49 +132,76 @@ class JsonDecoder {
     static constexpr std::size_t kSize = sizeof...(kIndex);
     static constexpr std::array<std::string_view, kSize> kNames = {
         std::get<kIndex>(Schema<T, kApi>::kFields).json...};
+    static_assert(kSize <= kKindBit);
+
+    // Reads all members up to one that is not where the table has it: false if there
+    // is none, and the object has ended.
+    static bool ReadInOrder(JsonDecoder* decoder, T* object, JsonFrame* frame,
+                            std::uint64_t* seen) {
+      return (decoder->ReadIfNext<kIndex>(object, frame, seen) && ...);
+    }
 
     static void Read(std::size_t i, JsonDecoder* decoder, T* object, JsonFrame* frame) {
       using Reader = void (JsonDecoder::*)(T*, JsonFrame*);
       constexpr std::array<Reader, kSize> kReaders = {&JsonDecoder::template Member<kIndex, T>...};
       (decoder->*kReaders[i])(object, frame);
     }
-
-    // Searches onwards from `start`; kSize if there is no such member.
-    static std::size_t Find(std::string_view name, std::size_t start) {
-      for (std::size_t i = start; i < kSize; ++i) {
-        if (kNames[i] == name) return i;
-      }
-      for (std::size_t i = 0; i < start; ++i) {
-        if (kNames[i] == name) return i;
-      }
-      return kSize;
-    }
   };
 
   template <typename T>
   void Object(T* object, const JsonFrame* outer, TypeMeta* type_meta = nullptr) {
-    using Members = Table<T>;
-    static_assert(Members::kSize < 62, "the bits of `seen`, two of which are for the type");
     JsonFrame frame{outer, Schema<T, kApi>::kGoName, {}, -1};
     std::uint64_t seen = 0;
-    std::size_t guess = 0;
-    for (bool more = r_.BeginObject(); more; more = r_.NextMember()) {
-      std::size_t i = guess;
-      if (!r_.SkipExpectedKey(Members::kNames[guess])) {
-        const std::string_view key = r_.ReadKey();
-        if (type_meta != nullptr && TypeMember(key, outer, type_meta, &seen)) continue;
-        i = Members::Find(key, guess);
-        if (i == Members::kSize) {
-          complaints_.UnknownField(outer, key);
-          r_.SkipValue();
-          continue;
-        }
-      }
-      if (Seen(i, &seen)) complaints_.DuplicateField(outer, Members::kNames[i]);
-      frame.field = Members::kNames[i];
-      Members::Read(i, this, object, &frame);
-      guess = i + 1 == Members::kSize ? 0 : i + 1;
+    bool more = r_.BeginObject();
+    if (type_meta != nullptr) more = more && ReadTypeIfNext(type_meta, &seen);
+    while (more && Table<T>::ReadInOrder(this, object, &frame, &seen)) {
+      AnyMember(object, outer, type_meta, &frame, &seen);
+      more = r_.NextMember();
     }
+  }
+
+  // False if it was the last member. Otherwise it has been read, or another is next.
+  template <std::size_t kIndex, typename T>
+  bool ReadIfNext(T* object, JsonFrame* frame, std::uint64_t* seen) {
+    constexpr std::string_view kName = std::get<kIndex>(Schema<T, kApi>::kFields).json;
+    if (!r_.SkipExpectedKey(kName)) return true;
+    if (Seen(kIndex, seen)) complaints_.DuplicateField(frame->outer, kName);
+    frame->field = kName;
+    Member<kIndex>(object, frame);
+    return r_.NextMember();
+  }
+
+  // The same for a document's kind and apiVersion, which Kubernetes writes first.
+  bool ReadTypeIfNext(TypeMeta* type_meta, std::uint64_t* seen) {
+    if (r_.SkipExpectedKey("kind")) {
+      Seen(kKindBit, seen);
+      TypeText("kind", &type_meta->kind);
+      if (!r_.NextMember()) return false;
+    }
+    if (r_.SkipExpectedKey("apiVersion")) {
+      Seen(kVersionBit, seen);
+      TypeText("apiVersion", &type_meta->api_version);
+      if (!r_.NextMember()) return false;
+    }
+    return true;
+  }
+
+  // Reads one member, whichever it is.
+  template <typename T>
+  void AnyMember(T* object, const JsonFrame* outer, TypeMeta* type_meta, JsonFrame* frame,
+                 std::uint64_t* seen) {
+    const std::string_view key = r_.ReadKey();
+    if (type_meta != nullptr && TypeMember(key, outer, type_meta, seen)) return;
+    constexpr auto& kNames = Table<T>::kNames;
+    const auto i = static_cast<std::size_t>(std::ranges::find(kNames, key) - kNames.begin());
+    if (i == kNames.size()) {
+      complaints_.UnknownField(outer, key);
+      r_.SkipValue();
+      return;
+    }
+    if (Seen(i, seen)) complaints_.DuplicateField(outer, kNames[i]);
+    frame->field = kNames[i];
+    Table<T>::Read(i, this, object, frame);
   }
 
   static bool Seen(std::size_t bit, std::uint64_t* seen) {
@@ -185,17 +216,22 @@ class JsonDecoder {
   // not. The second one passes over "Kind", as over any unknown member.
   bool TypeMember(std::string_view key, const JsonFrame* outer, TypeMeta* type_meta,
                   std::uint64_t* seen) {
-    const bool is_kind = key == "kind" || FoldedEqual(key, "kind");
-    if (!is_kind && key != "apiVersion" && !FoldedEqual(key, "apiVersion")) return false;
+    const bool is_kind = FoldedEqual(key, "kind");
+    if (!is_kind && !FoldedEqual(key, "apiVersion")) return false;
     const std::string_view name = is_kind ? "kind" : "apiVersion";
     if (key != name) {
       complaints_.UnknownField(outer, key);
-    } else if (Seen(is_kind ? 62 : 63, seen)) {
+    } else if (Seen(is_kind ? kKindBit : kVersionBit, seen)) {
       complaints_.DuplicateField(outer, key);
     }
+    TypeText(name, is_kind ? &type_meta->kind : &type_meta->api_version);
+    return true;
+  }
+
+  void TypeText(std::string_view name, std::string* out) {
     switch (const Type type = r_.Peek()) {
       case Type::kString:
-        r_.ReadString(is_kind ? &type_meta->kind : &type_meta->api_version);
+        r_.ReadString(out);
         break;
       case Type::kNull:
         r_.ReadNull();
@@ -204,7 +240,6 @@ class JsonDecoder {
         r_.SkipValue();
         complaints_.BadTypeMeta(name, JsonTypeName(type));
     }
-    return true;
   }
 
   template <std::size_t kIndex, typename T>

@@ -22,6 +22,10 @@ std::vector<std::string> IsDns1123Subdomain(std::string_view value);  // "exampl
 std::vector<std::string> IsQualifiedName(std::string_view value);     // "example.com/MyName"
 std::vector<std::string> IsValidLabelValue(std::string_view value);   // "MyValue" or nothing
 
+// The rule of IsDns1123Subdomain() without its limit, for who needs no words.
+constexpr std::size_t kMaxDnsSubdomainBytes = 253;
+bool LooksLikeDnsSubdomain(std::string_view text);
+
 // How a refused value is shown: texts in quotes, all else as JSON.
 std::string Shown(std::string_view text);
 std::string Shown(std::int64_t number);

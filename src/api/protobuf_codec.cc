@@ -34,6 +34,17 @@ constexpr int kMapKeyField = 1;
 constexpr int kMapValueField = 2;
 constexpr int kRawField = 1;
 
+// The positions in T's table from the lowest field number to the highest.
+template <typename T, EventApi kApi, std::size_t... kIndex>
+constexpr auto FieldOrder(std::index_sequence<kIndex...>) {
+  const std::array<int, sizeof...(kIndex)> numbers = {
+      std::get<kIndex>(Schema<T, kApi>::kFields).number...};
+  std::array<std::size_t, sizeof...(kIndex)> order = {kIndex...};
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return numbers[a] < numbers[b]; });
+  return order;
+}
+
 template <EventApi kApi>
 class ProtobufEncoder {
  public:
@@ -46,21 +57,10 @@ class ProtobufEncoder {
   }
 
  private:
-  // The positions in T's table from the highest field number to the lowest.
-  template <typename T, std::size_t... kIndex>
-  static constexpr auto Descending(std::index_sequence<kIndex...>) {
-    const std::array<int, sizeof...(kIndex)> numbers = {
-        std::get<kIndex>(Schema<T, kApi>::kFields).number...};
-    std::array<std::size_t, sizeof...(kIndex)> order = {kIndex...};
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return numbers[a] > numbers[b]; });
-    return order;
-  }
-
   template <typename T, std::size_t... kIndex>
   void MessageOf(const T& object, std::index_sequence<kIndex...> indexes) {
-    static constexpr auto kOrder = Descending<T>(indexes);
-    (FieldOf<kOrder[kIndex]>(object), ...);
+    static constexpr auto kOrder = FieldOrder<T, kApi>(indexes);
+    (FieldOf<kOrder[kOrder.size() - 1 - kIndex]>(object), ...);
   }
 
   template <std::size_t kIndex, typename T>
@@ -143,7 +143,7 @@ class ProtobufDecoder {
  private:
   template <typename T, std::size_t... kIndex>
   static bool MessageOf(std::string_view bytes, T* object, std::string* error,
-                        std::index_sequence<kIndex...>) {
+                        std::index_sequence<kIndex...> indexes) {
     using Reader = void (*)(ProtobufReader*, T*);
     // By field number; null where there is none.
     static constexpr auto kReaders = [] {
@@ -152,7 +152,10 @@ class ProtobufDecoder {
       ((readers[std::get<kIndex>(Schema<T, kApi>::kFields).number] = &FieldOf<kIndex, T>), ...);
       return readers;
     }();
+    static constexpr auto kOrder = FieldOrder<T, kApi>(indexes);
     ProtobufReader reader(bytes);
+    // Kubernetes writes fields in the order of their numbers, so most messages end here.
+    (ReadIfNext<kOrder[kIndex]>(&reader, object), ...);
     while (reader.NextField(Schema<T, kApi>::kGoName)) {
       const auto number = static_cast<std::size_t>(reader.field());
       if (number < kReaders.size() && kReaders[number] != nullptr) {
@@ -166,11 +169,17 @@ class ProtobufDecoder {
   }
 
   template <std::size_t kIndex, typename T>
+  static void ReadIfNext(ProtobufReader* reader, T* object) {
+    constexpr auto& kField = std::get<kIndex>(Schema<T, kApi>::kFields);
+    if (reader->SkipExpectedTag(kField.number, kWireType<kIndex, T>)) {
+      Value(reader, &(object->*kField.member));
+    }
+  }
+
+  template <std::size_t kIndex, typename T>
   static void FieldOf(ProtobufReader* reader, T* object) {
     constexpr auto& kField = std::get<kIndex>(Schema<T, kApi>::kFields);
-    using Member = typename std::remove_cvref_t<decltype(kField)>::MemberType;
-    constexpr WireType kType = kIsNumber<Member> ? WireType::kVarint : WireType::kBytes;
-    if (reader->Expect(kType, kField.go)) Value(reader, &(object->*kField.member));
+    if (reader->Expect(kWireType<kIndex, T>, kField.go)) Value(reader, &(object->*kField.member));
   }
 
   template <typename T>
@@ -181,10 +190,23 @@ class ProtobufDecoder {
   static constexpr bool IsNumber(const std::optional<T>*) {
     return std::is_integral_v<T>;
   }
-  template <typename T>
-  static constexpr bool kIsNumber = IsNumber(static_cast<const T*>(nullptr));
+  template <std::size_t kIndex, typename T>
+  static constexpr WireType kWireType = [] {
+    using Field =
+        std::tuple_element_t<kIndex, std::remove_cvref_t<decltype(Schema<T, kApi>::kFields)>>;
+    const bool is_number = IsNumber(static_cast<const typename Field::MemberType*>(nullptr));
+    return is_number ? WireType::kVarint : WireType::kBytes;
+  }();
 
-  static void Value(ProtobufReader* reader, std::string* out) { *out = reader->Bytes(); }
+  static void Value(ProtobufReader* reader, std::string* out) {
+    const std::string_view text = reader->Bytes();
+    // Kubernetes writes empty texts as well: a third of those in an event.
+    if (text.empty()) {
+      out->clear();
+    } else {
+      out->assign(text);
+    }
+  }
 
   template <typename T>
     requires std::is_integral_v<T>

@@ -40,6 +40,15 @@ class ProtobufReader {
     wire_type_ = static_cast<WireType>(tag & 7);
     return ok();
   }
+  // Steps over the tag if it is this one; otherwise stays where it is. Cheaper than
+  // NextField(), where the compiler knows the number; so it has to be inlined. False for
+  // numbers whose tags take more than one byte, which few fields have.
+  [[gnu::always_inline]] bool SkipExpectedTag(int number, WireType type) {
+    const int tag = number << 3 | static_cast<int>(type);
+    if (tag >= 0x80 || pos_ == end_ || *pos_ != static_cast<char>(tag)) return false;
+    ++pos_;
+    return true;
+  }
   int field() const { return field_; }
   WireType wire_type() const { return wire_type_; }
 
@@ -49,15 +58,16 @@ class ProtobufReader {
     return wire_type_ == type || FailType(go_name);
   }
 
-  std::uint64_t Varint() {
-    // Nearly all lengths and tags are below 128.
+  // Inlined, as Bytes() is: nearly all lengths and tags are below 128, and then a call
+  // would take longer than what it does.
+  [[gnu::always_inline]] std::uint64_t Varint() {
     if (pos_ != end_ && static_cast<unsigned char>(*pos_) < 0x80) {
       return static_cast<unsigned char>(*pos_++);
     }
     return LongVarint();
   }
   // A string or a nested message, by its length.
-  std::string_view Bytes() {
+  [[gnu::always_inline]] std::string_view Bytes() {
     const std::uint64_t length = Varint();
     const char* const start = pos_;
     if (!SkipBytes(length)) return {};

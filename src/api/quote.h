@@ -20,7 +20,7 @@ HERALD_EXPORT std::string Quoted(std::string_view text);
 std::string QuotedByte(unsigned char byte);
 
 // Letters, marks, numbers, punctuation, symbols and the space.
-bool IsPrintable(char32_t c);
+HERALD_EXPORT bool IsPrintable(char32_t c);
 
 // Takes the first code point off *text. A byte that begins no valid UTF-8 is taken
 // alone and yields U+FFFD. REQUIRES: !text->empty()

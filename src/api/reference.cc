@@ -128,13 +128,25 @@ Result<ObjectReference> ReferenceFromJson(std::string_view object) {
 }
 
 std::string MakeEventName(std::string_view object_name, WallTime time) {
-  std::array<char, 17> hex;  // a sign and 64 bits
-  char* const end = std::to_chars(hex.data(), hex.data() + hex.size(),
-                                  std::int64_t{time.time_since_epoch().count()}, 16)
-                        .ptr;
-  std::string name(object_name);
-  name.append(".").append(hex.data(), end);
-  return IsDns1123Subdomain(name).empty() ? name : RandomUuid();
+  std::string name;
+  MakeEventName(object_name, time, &name);
+  return name;
+}
+
+void MakeEventName(std::string_view object_name, WallTime time, std::string* out) {
+  std::array<char, 18> suffix;  // a dot, a sign and 64 bits
+  suffix[0] = '.';
+  const std::int64_t nanos = time.time_since_epoch().count();
+  char* const end = std::to_chars(suffix.data() + 1, suffix.data() + suffix.size(), nanos, 16).ptr;
+  const std::string_view hex(suffix.data(), static_cast<std::size_t>(end - suffix.data()));
+  // A time since 1970 has no sign, and then only the object's name can be wrong.
+  const bool is_valid = nanos >= 0 && object_name.size() + hex.size() <= kMaxDnsSubdomainBytes &&
+                        LooksLikeDnsSubdomain(object_name);
+  if (is_valid) {
+    out->assign(object_name).append(hex);
+  } else {
+    *out = RandomUuid();
+  }
 }
 
 std::string MakeGeneratedName(std::string_view prefix) {

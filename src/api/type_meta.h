@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "herald/api/event.h"
+#include "herald/base/export.h"
 #include "herald/base/status.h"
 
 namespace herald {
@@ -25,10 +26,11 @@ bool IsStatus(const TypeMeta& type);
 Status CheckType(const TypeMeta& type, std::string_view kind, EventApi api, std::string_view body);
 
 // A body of the right kind whose content was refused.
-Status CannotBeHandled(std::string_view kind, std::string_view why);
+HERALD_EXPORT Status CannotBeHandled(std::string_view kind, std::string_view why);
 
 // A body that does not even tell its kind; the answer shows how it begins.
-Status Unrecognized(std::string_view why, std::string_view kind, std::string_view body);
+HERALD_EXPORT Status Unrecognized(std::string_view why, std::string_view kind,
+                                  std::string_view body);
 
 // A body beyond kMaxRequestBytes, kRequestEntityTooLarge.
 Status TooLarge();

@@ -36,7 +36,13 @@ namespace herald {
 // MutexLock; Lock() and Unlock() are for the rare shape that no scope has.
 class CAPABILITY("mutex") Mutex {
  public:
-  Mutex() = default;
+  Mutex() {
+#if defined(PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP)
+    // What is done under our locks takes far less time than to fall asleep and be woken.
+    // So whoever finds one taken looks again a few times first; glibc knows how often.
+    *mu_.native_handle() = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+#endif
+  }
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 

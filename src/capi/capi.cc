@@ -43,6 +43,7 @@ static_assert(HERALD_OUTCOME_GAVE_UP == static_cast<int>(herald::Outcome::kGaveU
 static_assert(HERALD_OUTCOME_LOST == static_cast<int>(herald::Outcome::kLost));
 static_assert(HERALD_OUTCOME_INVALID == static_cast<int>(herald::Outcome::kInvalid));
 static_assert(HERALD_OUTCOME_NO_SINK == static_cast<int>(herald::Outcome::kNoSink));
+static_assert(HERALD_OUTCOME_SPOOLED == static_cast<int>(herald::Outcome::kSpooled));
 static_assert(herald::kOutcomes <= std::size(herald_stats{}.outcomes));
 static_assert(HERALD_LOG_DEBUG == static_cast<int>(herald::LogLevel::kDebug));
 static_assert(HERALD_LOG_INFO == static_cast<int>(herald::LogLevel::kInfo));

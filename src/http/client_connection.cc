@@ -210,7 +210,7 @@ void ClientConnection::Read() {
                             if (closed()) return;
                             if (error) return OnReadEnd(error);
                             last_received_ = steady_clock::now();
-                            pinged_.reset();
+                            if (std::exchange(pinged_, std::nullopt)) ScheduleTick();
                             OnBytes({read_buffer_.data(), size});
                             if (!closed()) Read();
                           }));

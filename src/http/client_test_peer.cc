@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -296,6 +297,11 @@ void TestPeer::Accept() {
     const int number = connections_++;
     wires_.push_back(wire);
     scripts_.emplace_back([this, wire, number] {
+      // OpenSSL writes to sockets without a way to say that this signal is not wanted.
+      sigset_t pipe;
+      sigemptyset(&pipe);
+      sigaddset(&pipe, SIGPIPE);
+      pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
       if (wire->Handshake()) script_(*wire, number);
       wire->Cut();
     });

@@ -19,6 +19,8 @@ namespace beast = boost::beast;
 // servers send one or two; a peer that sends them for ever would never be noticed.
 constexpr int kMaxInterimAnswers = 16;
 
+constexpr std::string_view kStatusLine = "HTTP/1.";
+
 bool HasBody(const Request& request) {
   return !request.body.empty() || request.method == "POST" || request.method == "PUT" ||
          request.method == "PATCH";
@@ -146,6 +148,11 @@ void Http1Client::Receive(std::string_view bytes) {
     bytes = joined;
   }
   while (!bytes.empty()) {
+    // The parser looks only at whole lines. Something else (TLS, SSH) may never send one.
+    if (!parser_->got_some() &&
+        bytes.substr(0, kStatusLine.size()) !=
+            kStatusLine.substr(0, std::min(bytes.size(), kStatusLine.size())))
+      return Fail("the answer is not HTTP/1.1");
     beast::error_code error;
     const std::size_t used =
         parser_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
@@ -180,7 +187,7 @@ void Http1Client::ReceiveEnd(bool clean, std::string_view cause) {
     state_ = State::kFinished;
     return;
   }
-  if (clean && anything_received_) {
+  if (clean && parser_->got_some()) {
     beast::error_code error;
     parser_->put_eof(error);
     if (!error && parser_->is_done() && !parser_->interim()) {

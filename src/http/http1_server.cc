@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -45,16 +46,36 @@ void AddNames(std::string_view list, std::vector<std::string>& names) {
 class Http1Server::Parser final : public beast::http::basic_parser<true> {
  public:
   explicit Parser(const ServerOptions& options) : options_(options) {
-    header_limit(static_cast<std::uint32_t>(
-        std::min<std::size_t>(options.max_header_bytes, std::size_t{1} << 30)));
+    // Beast's bound is per call rather than per head, so ours, which is exact, decides.
+    header_limit(std::numeric_limits<std::uint32_t>::max());
     body_limit(options.max_body_bytes);
-    eager(true);
+  }
+
+  // Takes what it can of the input and says how much that was. The error is need_more
+  // while the input ends within a head, or within what frames a chunk.
+  std::size_t Take(std::string_view input, beast::error_code& error) {
+    std::size_t used = put({input.data(), input.size()}, error);
+    if (!had_head_) {
+      head_bytes_ += used;
+      const std::size_t waiting = is_header_done() ? 0 : input.size() - used;
+      if (head_bytes_ + waiting > options_.max_header_bytes &&
+          (!error || error == beast::http::error::need_more)) {
+        Fail(431, error);
+      }
+      if (error || !is_header_done()) return used;
+      had_head_ = true;
+      eager(true);  // it stopped after the head, so that this could be measured
+      if (!is_done() && used < input.size()) {
+        const std::string_view rest = input.substr(used);
+        used += put({rest.data(), rest.size()}, error);
+      }
+    }
+    return used;
   }
 
   // The status with which a faulty request is refused.
   int RefusalFor(const beast::error_code& error) const {
     if (refusal_ != 0) return refusal_;
-    if (error == beast::http::error::header_limit) return 431;
     if (error == beast::http::error::body_limit) return 413;
     if (error == beast::http::error::bad_version) return 505;
     return 400;
@@ -100,10 +121,7 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
                      beast::string_view value_text, beast::error_code& error) override {
     if (is_header_done()) return;  // a trailer: nobody here wants one
     const std::string_view value = View(value_text);
-    constexpr std::size_t kFieldOverhead = 4;  // ": " and CRLF
-    head_bytes_ += name_text.size() + value.size() + kFieldOverhead;
-    if (++fields_ > options_.max_header_fields || head_bytes_ > options_.max_header_bytes)
-      return Fail(431, error);
+    if (++fields_ > options_.max_header_fields) return Fail(431, error);
 
     std::string name = Lower(View(name_text));
     if (name == "host") {
@@ -167,6 +185,7 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
   bool expects_continue_ = false;
   std::size_t fields_ = 0;
   std::size_t head_bytes_ = 0;
+  bool had_head_ = false;
   std::vector<std::string> connection_names_;
 };
 
@@ -204,7 +223,7 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
       parser_ = std::make_unique<Parser>(context_.options);
     }
     beast::error_code error;
-    const std::size_t used = parser_->put({input.data(), input.size()}, error);
+    const std::size_t used = parser_->Take(input, error);
     input.remove_prefix(used);
     const bool more = error == beast::http::error::need_more;
     if (error && !more) {

@@ -24,15 +24,16 @@ struct Http2Server::Stream {
   int refusal = 0;       // the status with which it is refused, once its head is known to be bad
   bool is_head = false;  // the method is HEAD
   bool expects_continue = false;
-  bool ended = false;                   // the request is complete
-  bool submitted = false;               // nghttp2 has the head of the answer
-  bool deferred = false;                // nghttp2 waits for more of the body
-  bool waiting = false;                 // for room for a large body
-  std::optional<std::size_t> length{};  // content-length
-  std::size_t reserved = 0;             // of large_bytes_
-  std::size_t unconsumed = 0;           // received and not given back to the window
-  SteadyTime began{};                   // the head was there
-  SteadyTime progress{};                // the peer last let us send
+  bool ended = false;                    // the request is complete
+  bool submitted = false;                // nghttp2 has the head of the answer
+  bool deferred = false;                 // nghttp2 waits for more of the body
+  bool waiting = false;                  // for room for a large body
+  std::optional<std::size_t> length{};   // content-length
+  std::size_t reserved = 0;              // of large_bytes_
+  std::size_t unconsumed = 0;            // received and not given back to the window
+  SteadyTime began{};                    // the head was there
+  SteadyTime progress{};                 // the peer last let us send
+  std::optional<SteadyTime> answered{};  // all of the answer has been sent
   std::shared_ptr<Answer> answer{};
 };
 
@@ -58,10 +59,14 @@ struct Http2Server::Callbacks {
   static int OnBeginFrame(nghttp2_session* /*session*/, const nghttp2_frame_hd* head,
                           void* user_data) {
     Http2Server& self = Self(user_data);
-    self.in_block_ = false;
+    self.in_block_ = head->type == NGHTTP2_HEADERS || head->type == NGHTTP2_CONTINUATION;
     switch (head->type) {
+      case NGHTTP2_CONTINUATION:
+        if (++self.continuations_ > kMaxContinuations)
+          self.Cut(NGHTTP2_ENHANCE_YOUR_CALM, "CONTINUATION");
+        break;
       case NGHTTP2_HEADERS:
-        self.in_block_ = true;
+        self.continuations_ = 0;
         self.block_since_ = self.now_;
         break;
       case NGHTTP2_DATA:
@@ -81,7 +86,7 @@ struct Http2Server::Callbacks {
         self.Charge(self.controls_, kControls, "PING");
         break;
       default:
-        self.Charge(self.controls_, kControls, "frames without use");
+        self.Charge(self.controls_, kControls, "PRIORITY");
         break;
     }
     return 0;
@@ -145,7 +150,8 @@ struct Http2Server::Callbacks {
     return 0;
   }
 
-  static int OnFrameSent(nghttp2_session* session, const nghttp2_frame* frame, void* user_data) {
+  static int OnFrameSent(nghttp2_session* /*session*/, const nghttp2_frame* frame,
+                         void* user_data) {
     Http2Server& self = Self(user_data);
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
         self.fault_.empty()) {
@@ -154,11 +160,7 @@ struct Http2Server::Callbacks {
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     self.updates_left_ = std::min(self.updates_left_ + kUpdatesPerFrame, kUpdatesInAdvance);
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-      // Answered before the request was complete: its rest is not wanted.
-      Stream* stream = self.Find(frame->hd.stream_id);
-      if (stream != nullptr && !stream->ended) {
-        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
-      }
+      if (Stream* stream = self.Find(frame->hd.stream_id)) stream->answered = self.now_;
     }
     return 0;
   }
@@ -204,10 +206,12 @@ struct Http2Server::Callbacks {
       HERALD_CHECK(nghttp2_option_new(&made) == 0, "out of memory");
       nghttp2_option_set_no_auto_window_update(made, 1);
       nghttp2_option_set_no_closed_streams(made, 1);
-      nghttp2_option_set_max_continuations(made, kMaxContinuations);
-      // Ours, which can be tested without waiting, decides first.
-      nghttp2_option_set_stream_reset_rate_limit(made, kResets.burst * 2,
-                                                 static_cast<std::uint64_t>(kResets.qps) * 2);
+      // Ours decide. For resets nghttp2 goes by the machine's clock rather than by what it
+      // is told, and it counts a CONTINUATION anew for each piece that its header comes in
+      // (1.52), so that it would refuse honest ones.
+      constexpr std::uint64_t kNever = std::uint64_t{1} << 40;
+      nghttp2_option_set_stream_reset_rate_limit(made, kNever, kNever);
+      nghttp2_option_set_max_continuations(made, kNever);
       return made;
     }();
     return options;
@@ -241,8 +245,10 @@ void Http2Server::Receive(std::string_view bytes, SteadyTime now) {
   const ssize_t used = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   if (used >= 0) return;
-  Cut(used == NGHTTP2_ERR_FLOODED ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR,
-      used == NGHTTP2_ERR_FLOODED ? "flood" : "not HTTP/2");
+  if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) return Cut(NGHTTP2_PROTOCOL_ERROR, "not HTTP/2");
+  // One of nghttp2's own bounds: answers to SETTINGS and PING that are not read, or
+  // entries of SETTINGS.
+  Cut(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
 }
 
 void Http2Server::ReceiveEof(SteadyTime now) {
@@ -453,12 +459,16 @@ void Http2Server::Tick(SteadyTime now) {
   if (streams_.empty() && now - idle_since_ >= options.idle_timeout) Drain(now);
 
   std::vector<Stream*> late;
+  std::vector<std::int32_t> unwanted;
   for (const auto& [id, stream] : streams_) {
     const bool slow_body = !stream->ended && now - stream->began >= options.body_timeout;
     const bool unread = stream->submitted && !stream->deferred && stream->answer->queued() > 0 &&
                         now - stream->progress >= options.write_timeout;
     if ((slow_body && !stream->answer) || unread) late.push_back(stream.get());
+    if (stream->answered && now - *stream->answered >= kResetDelay) unwanted.push_back(id);
   }
+  for (const std::int32_t id : unwanted)
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
   for (Stream* stream : late) {
     if (stream->answer) {
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);

@@ -57,12 +57,18 @@ class Http2Server final : public ServerCodec {
   static constexpr std::size_t kMaxHeadFactor = 4;
   static constexpr std::size_t kMaxContinuations = 8;  // frames of one head, 16 KiB each
 
+  // A request that was answered before it was complete is reset, for its rest is not
+  // wanted; but only so much later, because there are clients (curl 7.88) that forget the
+  // answer over a reset that comes with it.
+  static constexpr std::chrono::milliseconds kResetDelay{250};
+
   // Streams that the peer resets: each may have made us do all the work of a request
   // ("rapid reset", CVE-2023-44487). A client that stops a thousand watches at once is
   // served; one that goes on like that is not.
   static constexpr TokenBucket::Limits kResets{.qps = 50, .burst = 1'000};
   // SETTINGS and PING, which must be answered, PRIORITY, empty DATA and frames that are
-  // unknown or invalid. Honest clients send a handful, and a ping now and then.
+  // invalid. Honest clients send a handful, and a ping now and then. (Frames of unknown
+  // types are skipped by nghttp2 and cost no more than the bytes.)
   static constexpr TokenBucket::Limits kControls{.qps = 20, .burst = 500};
   // WINDOW_UPDATE comes with what is read: so many for each frame of data that was sent
   // and for each request, and these many in advance.
@@ -95,10 +101,11 @@ class Http2Server final : public ServerCodec {
   nghttp2_session* session_ = nullptr;
   std::unordered_map<std::int32_t, std::unique_ptr<Stream>> streams_;
   std::string_view fault_;
-  SteadyTime now_;          // of the call that is being served
-  SteadyTime idle_since_;   // when the last stream ended
-  SteadyTime block_since_;  // when the head that is being read began
-  bool in_block_ = false;   // HEADERS has come, END_HEADERS has not
+  SteadyTime now_;                 // of the call that is being served
+  SteadyTime idle_since_;          // when the last stream ended
+  SteadyTime block_since_;         // when the head that is being read began
+  bool in_block_ = false;          // HEADERS has come, END_HEADERS has not
+  std::size_t continuations_ = 0;  // frames of that head
   bool draining_ = false;
   bool greeted_ = false;  // the peer's SETTINGS have come
   bool gone_ = false;     // nothing is received or produced any more

@@ -19,7 +19,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
-#include "http/answer.h"
+#include "http/server_answer.h"
 #include "http/server_connection.h"
 #include "http/server_tls.h"
 
@@ -344,8 +344,11 @@ class Server::Impl {
     {
       const MutexLock lock(mu_);
       if (!std::exchange(stopped_, true)) {
-        asio::post(loops_.front()->io(), [this] { StopAccepting(); });
-        for (const auto& loop : loops_) asio::post(loop->io(), [l = loop.get()] { l->Stop(); });
+        // In this order, so that no connection comes to a loop that has stopped.
+        asio::post(loops_.front()->io(), [this] {
+          StopAccepting();
+          for (const auto& loop : loops_) asio::post(loop->io(), [l = loop.get()] { l->Stop(); });
+        });
       }
     }
     const MutexLock lock(join_mu_);
@@ -368,7 +371,7 @@ class Server::Impl {
     next_loop_ = (next_loop_ + 1) % loops_.size();
     accepted_.emplace(loop.io());
     acceptor_->async_accept(*accepted_, [this, &loop](const error_code& error) {
-      if (!acceptor_->is_open()) return;
+      if (!acceptor_->is_open()) return accepted_.reset();
       if (error) return OnAcceptError(error);
       accept_failing_ = false;
       Welcome(loop, *std::move(accepted_));

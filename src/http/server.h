@@ -22,6 +22,9 @@ struct Peer {
     std::string common_name{};
     std::vector<std::string> organizations{};
     std::string subject{};  // RFC 2253, for logs
+    // The SHA-256 of the CA in client_ca that vouches for it, as lower-case hex: there may
+    // be CAs for users and others for front proxies.
+    std::string anchor_sha256{};
   };
 
   std::string address{};         // "127.0.0.1:43210"

@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "herald/base/clock.h"
-#include "http/answer.h"
 #include "http/message.h"
 #include "http/response_head.h"
 #include "http/server.h"
+#include "http/server_answer.h"
 
 namespace herald::http {
 

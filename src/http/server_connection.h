@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "herald/base/clock.h"
-#include "http/answer.h"
 #include "http/response_head.h"
 #include "http/server.h"
+#include "http/server_answer.h"
 #include "http/server_codec.h"
 #include "http/server_tls.h"
 

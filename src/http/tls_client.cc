@@ -207,6 +207,13 @@ struct TlsClient::Verification {
                                    X509_STORE_CTX_get_current_cert(store), self->host_);
     return 0;
   }
+
+  // Called when the server asks for a certificate.
+  static int OnAsked(SSL* ssl, void* user) {
+    if (SSL_get_certificate(ssl) == nullptr)
+      static_cast<TlsClient*>(user)->certificate_missing_ = true;
+    return 1;
+  }
 };
 
 TlsClient::TlsClient(const TlsClientContext& context, const std::string& host, bool offer_http2)
@@ -239,6 +246,7 @@ TlsClient::TlsClient(const TlsClientContext& context, const std::string& host, b
   } else {
     SSL_set_verify(ssl_, SSL_VERIFY_NONE, nullptr);
   }
+  SSL_set_cert_cb(ssl_, Verification::OnAsked, this);
   static constexpr unsigned char kBoth[] = "\x02h2\x08http/1.1";
   const std::size_t skip = offer_http2 ? 0 : 3;
   SSL_set_alpn_protos(ssl_, kBoth + skip, static_cast<unsigned>(sizeof(kBoth) - 1 - skip));
@@ -322,7 +330,9 @@ Status TlsClient::Failure(int result) {
     case SSL_R_HTTP_REQUEST:
       return Refuse("the server does not speak TLS");
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-      return Refuse("the server asks for a client certificate");
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:  // how TLS 1.2 says it
+      if (certificate_missing_) return Refuse("the server asks for a client certificate");
+      return Refuse(fmt::format("TLS: {}", text));
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:

@@ -70,6 +70,7 @@ class TlsClient {
   ssl_st* ssl_ = nullptr;
   const std::string host_;  // whose name the certificate must have
   std::string verify_error_{};
+  bool certificate_missing_ = false;  // the server asked for one, and we have none
   bool established_ = false;
   bool ended_ = false;
 };

@@ -1,19 +1,34 @@
 #include "record/broadcaster_core.h"
 
 #include <algorithm>
+#include <ranges>
+#include <thread>
 #include <utility>
+
+#include "base/check.h"
 
 namespace herald {
 namespace {
 
-// How long the distributor waits for more events after the last one, before it has to
-// be woken: a wake-up takes ten times as long as recording an event. Short enough that
-// nobody misses an event in the meantime, and that a queue of usual size does not fill.
+// How long the distributor lets events gather after it has handed some out. A wake-up
+// takes ten times as long as recording an event, and so does a round of the distributor,
+// for one event as for a hundred. Short enough that nobody misses an event meanwhile;
+// and when the queue fills up it is called earlier.
 constexpr std::chrono::microseconds kLinger{50};
 
-// How many events a handler is called with before it lets others on the executor have
-// a turn.
-constexpr std::size_t kEventsPerTurn = 64;
+// How many calls may find the queue full and let go of their processor before they look
+// once more, per round of the distributor. It may well be they who keep it from running:
+// four threads that record on two processors lose two thirds of their events otherwise.
+// Where that is not the reason, only so few are held up, and the others drop at once.
+constexpr int kMostGiveWay = 16;
+
+// How long a handler is called with events before it lets others on the executor have a
+// turn. The distributor is among the others: with a handler that keeps up it finds the
+// channel empty again, and drops nothing.
+constexpr std::chrono::microseconds kTurn{500};
+
+// How many events a handler takes out of its channel at once.
+constexpr std::size_t kEventsAtOnce = 64;
 
 Status AlreadyStopped() { return Status(StatusReason::kGone, "broadcaster already stopped"); }
 
@@ -35,6 +50,16 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
 
   bool Idle() const { return wakes_ == 0; }
 
+  // For the events up to that epoch, which are in the channel by now.
+  Ticket Request(std::uint32_t epoch) {
+    auto done = std::make_shared<std::atomic<bool>>(false);
+    strand_.Post([self = shared_from_this(), epoch, done] {
+      self->requests_.emplace_back(epoch, done);
+      self->PassRequests();
+    });
+    return done;
+  }
+
   // The function is not called again: what it refers to may be gone soon.
   void Stop() { stopped_ = true; }
 
@@ -44,17 +69,36 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
   }
 
   void Run() {
-    channel_->Take(kEventsPerTurn, &events_);
-    for (const Published& published : events_) {
-      if (stopped_) break;
-      try {
-        function_(*published.event);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): it hurts nobody but itself
+    const auto end = std::chrono::steady_clock::now() + kTurn;
+    do {
+      channel_->Take(kEventsAtOnce, &events_);
+      for (const Published& published : events_) {
+        if (stopped_) break;
+        seen_ = published.epoch;
+        try {
+          function_(*published.event);
+        } catch (...) {  // NOLINT(bugprone-empty-catch): it hurts nobody but itself
+        }
       }
+      events_.clear();
+      PassRequests();
+      if (channel_->empty()) {
+        --wakes_;
+        on_progress_();
+        return;
+      }
+    } while (std::chrono::steady_clock::now() < end);
+    Post();
+  }
+
+  void PassRequests() {
+    if (requests_.empty()) return;
+    const bool all = channel_->empty() || stopped_;
+    const auto is_over = [&](const auto& request) { return all || request.first < seen_; };
+    for (const auto& request : requests_) {
+      if (is_over(request)) *request.second = true;
     }
-    events_.clear();
-    if (!channel_->empty()) return Post();
-    --wakes_;
+    std::erase_if(requests_, is_over);
     on_progress_();
   }
 
@@ -63,6 +107,9 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
   const std::function<void()> on_progress_;
   std::shared_ptr<Channel> channel_;  // set once, by Attach()
   std::vector<Published> events_;     // the strand's; empty between its tasks
+  // Who waits for all of an epoch, and the epoch that was seen last; the strand's.
+  std::vector<std::pair<std::uint32_t, std::shared_ptr<std::atomic<bool>>>> requests_;
+  std::uint32_t seen_ = 0;
   std::atomic<bool> stopped_{false};
   std::atomic<int> wakes_{0};  // Wake() calls whose events are not all handled
 };
@@ -70,14 +117,21 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
 Broadcaster::Core::Core(BroadcasterOptions options, std::shared_ptr<Executor> executor)
     : options_(std::move(options)),
       executor_(std::move(executor)),
-      clock_(options_.clock != nullptr ? *options_.clock : executor_->clock()),
+      clock_(executor_->clock()),
       // Where time does not pass by itself, nobody would notice that it is over.
       may_linger_(executor_->threads() > 0 && &executor_->clock() == &SystemClock()),
-      strand_(executor_.get()) {}
+      strand_(executor_.get()) {
+  HERALD_CHECK(options_.clock == nullptr || options_.clock == &clock_,
+               "the clock of a broadcaster is not that of its executor");
+}
 
 bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
   return occupied_ < options_.incoming_events &&
          (occupied_ == 0 || occupied_bytes_ + bytes <= options_.queue_bytes);
+}
+
+bool Broadcaster::Core::FillingUp() const {
+  return occupied_ > options_.incoming_events / 4 || occupied_bytes_ > options_.queue_bytes / 4;
 }
 
 Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
@@ -93,11 +147,10 @@ Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
   ++occupied_;
   occupied_bytes_ += published.bytes;
   ++next_position_;
+  published.epoch = epoch_;
   incoming_.push_back(std::move(published));
-  const bool filling_up =
-      occupied_ > options_.incoming_events / 4 || occupied_bytes_ > options_.queue_bytes / 4;
-  *wake =
-      distributor_ == Distributor::kIdle || (distributor_ == Distributor::kLingering && filling_up);
+  *wake = distributor_ == Distributor::kIdle ||
+          (distributor_ == Distributor::kLingering && FillingUp());
   if (*wake) distributor_ = Distributor::kWorking;
   return Status();
 }
@@ -107,6 +160,12 @@ Status Broadcaster::Core::Publish(Published published) {
   Status status;
   {
     MutexLock lock(mu_);
+    if (may_linger_ && !stopped_ && !HasRoom(published.bytes) && gave_way_ < kMostGiveWay) {
+      ++gave_way_;
+      lock.Unlock();
+      std::this_thread::yield();
+      lock.Lock();
+    }
     status = PublishLocked(std::move(published), &wake);
   }
   if (wake) ScheduleDistribution();
@@ -151,16 +210,11 @@ bool Broadcaster::Core::TakeBatch() {
   {
     MutexLock lock(mu_);
     if (incoming_.empty()) {
-      const bool linger = may_linger_ && distributor_ == Distributor::kWorking;
-      distributor_ = linger ? Distributor::kLingering : Distributor::kIdle;
-      if (!linger) return false;
-      lock.Unlock();
-      executor_->PostAt(executor_->clock().Steady() + kLinger, [weak = weak_from_this()] {
-        if (const auto self = weak.lock()) self->ScheduleDistribution();
-      });
+      distributor_ = Distributor::kIdle;
       return false;
     }
     distributor_ = Distributor::kWorking;
+    gave_way_ = 0;
     batch_.swap(incoming_);
     batch_base_ = next_position_ - batch_.size();
     for (const auto& channel : channels_) batch_progress_.emplace_back(channel, 0);
@@ -198,17 +252,34 @@ void Broadcaster::Core::Distribute() {
 
   std::size_t bytes = 0;
   for (const Published& published : batch_) bytes += published.bytes;
+  bool linger = false;
   {
     MutexLock lock(mu_);
     occupied_ -= batch_.size();
     occupied_bytes_ -= bytes;
+    linger = may_linger_ && !FillingUp();
+    if (linger) distributor_ = Distributor::kLingering;
   }
   room_.NotifyAll();
+  NotifyProgress();
   batch_.clear();
   batch_progress_.clear();
-  // Once more in any case, after the listeners: what is recorded in the meantime finds
-  // a distributor that need not be woken, which costs more than recording an event.
-  DistributeAfterOthers();
+  if (linger) {
+    Linger();
+    NotifyProgress();
+  } else {
+    DistributeAfterOthers();
+  }
+}
+
+void Broadcaster::Core::Linger() {
+  if (timer_set_.exchange(true)) return;
+  executor_->PostAt(executor_->clock().Steady() + kLinger, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->timer_set_ = false;
+    self->ScheduleDistribution();
+  });
 }
 
 Channel::Options Broadcaster::Core::ChannelOptions() const {
@@ -272,6 +343,16 @@ Status Broadcaster::Core::AddHandler(std::function<void(const Event&)> function)
 }
 
 Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions options) {
+  std::unique_ptr<Spool> spool;
+  if (options.spool) {
+    if (options_.upstream_exact) {
+      return Status(StatusReason::kInvalid, "upstream_exact has no spool: client-go has none");
+    }
+    Result<std::unique_ptr<Spool>> opened = Spool::Open(*options.spool);
+    if (!opened) return opened.error();
+    spool = *std::move(opened);
+  }
+  const bool starts_now = options_.upstream_exact || spool;
   Channel::Options channel_options = ChannelOptions();
   channel_options.prefer_warnings = options.prefer_warnings;
   const auto delivery = std::make_shared<Delivery>(Delivery::Setup{
@@ -281,6 +362,7 @@ Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions option
       .clock = &clock_,
       .log = options_.log,
       .upstream_exact = options_.upstream_exact,
+      .spool = std::move(spool),
       .max_bytes = options_.queue_bytes,
       .on_progress =
           [weak = weak_from_this()] {
@@ -308,8 +390,9 @@ Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions option
                       .dropped_before = dropped_,
                       .lost_before = lost_});
   }
-  // Upstream's timers run from now on, not from the first event.
-  if (options_.upstream_exact) delivery->Wake();
+  // Upstream's timers run from now on, not from the first event; and what is on disk has
+  // waited long enough.
+  if (starts_now) delivery->Wake();
   return Status();
 }
 
@@ -326,7 +409,7 @@ std::vector<std::pair<std::string, SinkStats>> Broadcaster::Core::Stats() const 
     SinkStats stats = sink.delivery->Stats();
     {
       MutexLock lock(mu_);
-      stats.recorded = recorded_ - sink.recorded_before;
+      stats.recorded += recorded_ - sink.recorded_before;
       stats[Outcome::kInvalid] += invalid_ - sink.invalid_before;
       stats[Outcome::kDropped] += dropped_ - sink.dropped_before;
       stats[Outcome::kLost] += lost_ - sink.lost_before;
@@ -374,6 +457,7 @@ bool Broadcaster::Core::Drained() const {
 }
 
 void Broadcaster::Core::NotifyProgress() {
+  if (waiting_ == 0) return;
   // Taken and given back so that nobody is between looking and waiting.
   {
     MutexLock lock(progress_mu_);
@@ -381,26 +465,64 @@ void Broadcaster::Core::NotifyProgress() {
   progress_.NotifyAll();
 }
 
-bool Broadcaster::Core::WaitUntilDrained(std::chrono::nanoseconds patience) {
+bool Broadcaster::Core::IsDistributed(std::uint64_t position) const {
+  MutexLock lock(mu_);
+  return next_position_ - occupied_ >= position;
+}
+
+bool Broadcaster::Core::WaitUntil(std::chrono::nanoseconds patience,
+                                  const std::function<bool()>& condition) {
   if (executor_->threads() == 0) {
     executor_->RunUntilIdle();
-    return Drained();
+    return condition();
   }
-  MutexLock lock(progress_mu_);
-  return progress_.WaitFor(lock, patience, [this] { return Drained(); });
+  ++waiting_;
+  bool good = false;
+  {
+    MutexLock lock(progress_mu_);
+    good = progress_.WaitFor(lock, patience, condition);
+  }
+  --waiting_;
+  return good;
 }
 
 DrainReport Broadcaster::Core::Flush(std::chrono::nanoseconds patience) {
+  return Drain(patience, /*last=*/false);
+}
+
+DrainReport Broadcaster::Core::Drain(std::chrono::nanoseconds patience, bool last) {
   const auto start = std::chrono::steady_clock::now();
-  // What was recorded must have reached the sinks before they are told to flush, or
-  // they would take their series for complete too early. Half of the time at most, or
-  // one object that the server does not take would cost the counts of all others.
-  WaitUntilDrained(patience / 2);
-  for (const auto& delivery : Deliveries()) delivery->RequestFlush();
-  const auto spent = std::chrono::steady_clock::now() - start;
-  const bool drained = WaitUntilDrained(
-      std::max<std::chrono::nanoseconds>(patience - spent, std::chrono::nanoseconds::zero()));
-  return {.complete = drained, .in_flight = InFlight()};
+  const auto left_of = [&](std::chrono::nanoseconds time) {
+    const std::chrono::nanoseconds left = time - (std::chrono::steady_clock::now() - start);
+    return std::max(left, std::chrono::nanoseconds::zero());
+  };
+  std::uint64_t position = 0;
+  std::uint32_t epoch = 0;
+  std::vector<std::shared_ptr<Handler>> handlers;
+  {
+    MutexLock lock(mu_);
+    position = next_position_;
+    epoch = epoch_++;
+    handlers = handlers_;
+  }
+  const bool distributed = WaitUntil(patience / 2, [&] { return IsDistributed(position); });
+  std::vector<Ticket> tickets;
+  for (const auto& handler : handlers) tickets.push_back(handler->Request(epoch));
+  for (const auto& delivery : Deliveries()) tickets.push_back(delivery->RequestFlush(epoch, last));
+  const auto is_done = [&] {
+    // At the end nothing new comes, so we can as well wait for what nobody recorded: a
+    // summary of losses, or a last count.
+    return std::ranges::all_of(tickets, [](const Ticket& ticket) { return ticket->load(); }) &&
+           (!last || Drained());
+  };
+  bool done = WaitUntil(left_of(patience / 2), is_done);
+  if (!done) {
+    // One object that the server does not take must not cost the counts of all others.
+    for (const auto& delivery : Deliveries()) delivery->RequestCounts();
+    done = WaitUntil(left_of(patience), is_done);
+  }
+  const bool complete = done && distributed;
+  return {.complete = complete, .in_flight = complete ? 0 : InFlight()};
 }
 
 DrainReport Broadcaster::Core::Shutdown(std::chrono::nanoseconds patience) {
@@ -409,7 +531,7 @@ DrainReport Broadcaster::Core::Shutdown(std::chrono::nanoseconds patience) {
     stopped_ = true;
   }
   room_.NotifyAll();
-  DrainReport report = Flush(patience);
+  DrainReport report = Drain(patience, /*last=*/true);
 
   std::vector<std::shared_ptr<Channel>> channels;
   std::vector<std::shared_ptr<Handler>> handlers;
@@ -424,7 +546,7 @@ DrainReport Broadcaster::Core::Shutdown(std::chrono::nanoseconds patience) {
   for (const auto& delivery : Deliveries()) delivery->Abandon();
   for (const auto& channel : channels) channel->Close();
   // Abandoning is quick and waits for nobody; this lets it be counted.
-  WaitUntilDrained(std::chrono::seconds(1));
+  WaitUntil(std::chrono::seconds(1), [this] { return Drained(); });
   // A handler that records holds a recorder, and that holds us.
   {
     MutexLock lock(mu_);

@@ -72,17 +72,20 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
 
   // What the distributor does, and so whether a new event has to wake it:
   //
-  //   idle --event--> working --nothing left--> lingering --still nothing--> idle
-  //                      ^                          |
-  //                      `------ many events -------' or some, after a while
+  //   idle --event--> working --handed out--> lingering --nothing, after a while--> idle
+  //                      ^                        |
+  //                      `----- many events ------' or some, after a while
   enum class Distributor : std::uint8_t { kIdle, kWorking, kLingering };
 
   Status PublishLocked(Published&& published, bool* wake) REQUIRES(mu_);
   bool HasRoom(std::size_t bytes) const REQUIRES(mu_);
+  // Whether the queue may be full before the distributor comes by itself.
+  bool FillingUp() const REQUIRES(mu_);
   // Lets Distribute() run soon, or after all that the executor has to do by now. There
   // is never more than one call to come.
   void ScheduleDistribution();
   void DistributeAfterOthers();
+  void Linger();
   void Distribute() EXCLUDES(mu_);
   // False if there is nothing to hand out.
   bool TakeBatch() EXCLUDES(mu_);
@@ -90,8 +93,14 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
                                             std::vector<Published> prefix) REQUIRES(mu_);
   Channel::Options ChannelOptions() const;
   std::vector<std::shared_ptr<Delivery>> Deliveries() const EXCLUDES(mu_);
+  // Flush(), or the first part of Shutdown(), which is `last`.
+  DrainReport Drain(std::chrono::nanoseconds patience, bool last) EXCLUDES(mu_);
+  // Whether all before that position has been handed to the listeners.
+  bool IsDistributed(std::uint64_t position) const EXCLUDES(mu_);
+  // Whether there is nothing left to be done at all.
   bool Drained() const EXCLUDES(mu_);
-  bool WaitUntilDrained(std::chrono::nanoseconds patience);
+  bool WaitUntil(std::chrono::nanoseconds patience, const std::function<bool()>& condition);
+  // To be called after something for which WaitUntil() may wait.
   void NotifyProgress() EXCLUDES(progress_mu_);
   std::uint64_t InFlight() const EXCLUDES(mu_);
 
@@ -101,21 +110,24 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   const bool may_linger_;
   Strand strand_;
   std::atomic<bool> scheduled_{false};  // a call of Distribute() is to come
+  std::atomic<bool> timer_set_{false};  // one will come when it has lingered
 
   // What the distributor is handing out; the strand's alone.
   std::vector<Published> batch_;
   std::uint64_t batch_base_ = 0;
   std::vector<std::pair<std::shared_ptr<Channel>, std::size_t>> batch_progress_;
 
-  // Guards all below but the last two. No other lock is taken under it.
+  // Guards all below but the last three. No other lock is taken under it.
   mutable Mutex mu_;
   CondVar room_;
   std::vector<Published> incoming_ GUARDED_BY(mu_);
   std::size_t occupied_ GUARDED_BY(mu_) = 0;  // incoming_ and batch_ together
   std::size_t occupied_bytes_ GUARDED_BY(mu_) = 0;
   std::uint64_t next_position_ GUARDED_BY(mu_) = 0;
+  std::uint32_t epoch_ GUARDED_BY(mu_) = 0;  // see Published
   Distributor distributor_ GUARDED_BY(mu_) = Distributor::kIdle;
   bool stopped_ GUARDED_BY(mu_) = false;
+  int gave_way_ GUARDED_BY(mu_) = 0;  // calls that found the queue full, in this round
   std::vector<std::shared_ptr<Channel>> channels_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<Handler>> handlers_ GUARDED_BY(mu_);
   std::vector<SinkEntry> sinks_ GUARDED_BY(mu_);
@@ -129,6 +141,7 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   // taken to see whether it is empty; never after.
   mutable Mutex progress_mu_;
   CondVar progress_;
+  std::atomic<int> waiting_{0};  // how many; mostly nobody, and then nobody is told
 };
 
 }  // namespace herald

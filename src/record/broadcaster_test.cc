@@ -737,5 +737,29 @@ TEST(BroadcasterThreadsTest, AWatcherMayOutliveIt) {
   EXPECT_EQ(watcher->dropped(), 0U);
 }
 
+TEST(BroadcasterClockTest, TheTimeIsThatOfTheExecutor) {
+  FakeClock clock{WallTime(seconds(1'700'000'000))};
+  Executor executor({.threads = 0, .clock = &clock});
+  for (const Clock* given :
+       {static_cast<const Clock*>(nullptr), static_cast<const Clock*>(&clock)}) {
+    Broadcaster broadcaster({.executor = &executor, .clock = given});
+    const auto watcher = *broadcaster.Watch();
+    broadcaster.NewRecorder({.component = "test"}).Event(Pod(), kNormal, "R", "m");
+    executor.RunUntilIdle();
+    EXPECT_EQ(watcher->TryNext()->event->first_timestamp.seconds(), 1'700'000'000);
+  }
+  // Its timers would run by one clock and be set by the other.
+  EXPECT_DEATH(Broadcaster({.executor = &executor, .clock = &SystemClock()}),
+               "not that of its executor");
+}
+
+TEST(BroadcasterClockTest, AClockAloneIsThatOfItsOwnThread) {
+  const FakeClock clock{WallTime(seconds(1'700'000'000))};
+  Broadcaster broadcaster({.clock = &clock});
+  const auto watcher = *broadcaster.Watch();
+  broadcaster.NewRecorder({.component = "test"}).Event(Pod(), kNormal, "R", "m");
+  EXPECT_EQ(watcher->Next()->event->first_timestamp.seconds(), 1'700'000'000);
+}
+
 }  // namespace
 }  // namespace herald

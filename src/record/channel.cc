@@ -155,9 +155,9 @@ void Channel::CloseAndMaybe(bool discard) {
   for (const Published& published : discarded) hooks_.on_drop(published);
 }
 
-bool Channel::empty() const {
+std::size_t Channel::size() const {
   MutexLock lock(mu_);
-  return Waiting() == 0;
+  return Waiting();
 }
 
 std::uint64_t Channel::dropped() const {

@@ -61,7 +61,8 @@ class Channel {
   // The same, and what is queued is dropped.
   void CloseAndDiscard() EXCLUDES(mu_);
 
-  bool empty() const EXCLUDES(mu_);
+  bool empty() const { return size() == 0; }
+  std::size_t size() const EXCLUDES(mu_);
   std::uint64_t dropped() const EXCLUDES(mu_);
 
  private:

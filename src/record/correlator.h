@@ -20,9 +20,9 @@ struct Correlation {
   };
 
   Action action = Action::kSend;
-  SinkRequest request;
+  SinkRequest request{};
   // Names the state that the answer to `request` belongs to; see Learn().
-  std::string key;
+  std::string key{};
 };
 
 // A Correlator decides what one recorded event becomes on the wire: a new object, a
@@ -42,6 +42,9 @@ class Correlator {
 
   // The request of the correlation `key` was written; `answer` is the server's event.
   virtual void Learn(const std::string& key, const Event& answer) = 0;
+
+  // The same request was refused for good.
+  virtual void Drop(const std::string& key) = 0;
 
   // Writes that are due without any new event: counts of series that go on or have
   // ended. With `all` every open series is due, as at shutdown. The same event is not

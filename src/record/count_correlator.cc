@@ -90,6 +90,7 @@ CountCorrelator::CountCorrelator(CountOptions options, bool upstream_exact)
     : options_(WithDefaults(std::move(options))),
       limits_{.qps = options_.spam_qps, .burst = options_.spam_burst},
       upstream_exact_(upstream_exact),
+      fair_filter_(options_.fair_filter && !upstream_exact),
       keys_(upstream_exact),
       groups_(options_.cache_entries),
       written_(options_.cache_entries),
@@ -136,7 +137,8 @@ Correlation CountCorrelator::Correlate(std::shared_ptr<const Event> event, WallT
   request.event = changed ? std::move(changed) : std::move(event);
   const Event& observed = *request.event;
   if (!seen) written.Set(observed);
-  if (!decide_early && IsSpam(observed, parts, steady)) {
+  const bool passes = fair_filter_ && !seen;  // at the cost of a token, if there is one
+  if (!decide_early && IsSpam(observed, parts, steady) && !passes) {
     result.action = Correlation::Action::kSuppress;
     request = {};
     return result;
@@ -296,6 +298,8 @@ bool CountCorrelator::IsSpam(const Event& observed, const Parts& parts, SteadyTi
   EventKey key = parts.source;
   if (const auto own = Ask(options_.spam_key, observed)) {
     key = keys_.Start('f').Add(*own).Finish();
+  } else if (fair_filter_) {
+    key = keys_.Start('r').Add(parts.source).Add(observed.reason).Finish();
   }
   const auto [bucket, is_new] = buckets_.Obtain(key);
   if (is_new) bucket = TokenBucket();

@@ -24,7 +24,8 @@ namespace herald {
 //   aggregate  from the 10th distinct message for one source, object and reason (each
 //              within 10 min of the last): one "combined" event
 //   observe    seen before: count + 1, sent as a patch
-//   filter     token bucket per source and object: burst 25, one back per 5 min
+//   filter     token bucket per source and object: burst 25, one back per 5 min; with
+//              fair_filter per reason as well, and only for what was seen before
 //
 // The filter is last on purpose. A suppressed event has already been counted, so the
 // next one let through tells the true count. client-go does the same
@@ -54,6 +55,7 @@ class CountCorrelator final : public Correlator {
   Correlation Correlate(std::shared_ptr<const Event> event, WallTime now,
                         SteadyTime steady) override;
   void Learn(const std::string& key, const Event& answer) override;
+  void Drop(const std::string& /*key*/) override {}
 
   // Counted events are written as they come or not at all: nothing is ever due.
   std::vector<Correlation> TakeDue(SteadyTime steady, bool all) override;
@@ -99,6 +101,7 @@ class CountCorrelator final : public Correlator {
   const CountOptions options_;
   const TokenBucket::Limits limits_;
   const bool upstream_exact_;
+  const bool fair_filter_;
   WallTime last_name_time_;  // of the last name that was made from the time
   EventKeyBuilder keys_;
   KeyCache<Group> groups_;

@@ -322,6 +322,44 @@ TEST_F(CountCorrelatorTest, TheFirstNineSimilarEventsAreCountedAsThemselvesForEv
   EXPECT_EQ(Record(MakeEvent("message 9")).request.event->count, 12);
 }
 
+// What became of so many events of a reason, each with the same message.
+TEST_F(CountCorrelatorTest, AFairFilterGivesEachReasonItsOwnBudget) {
+  struct Case {
+    bool fair;
+    bool upstream_exact;
+    int second_reason;  // how many of its two events pass after the first reason's flood
+  };
+  for (const Case& c : {Case{false, false, 0}, Case{true, false, 2}, Case{true, true, 0}}) {
+    SCOPED_TRACE(c.fair);
+    Use({.spam_burst = 3, .fair_filter = c.fair}, c.upstream_exact);
+    const auto passes = [&](const std::string& reason) {
+      Event event = MakeEvent();
+      event.reason = reason;
+      return Record(event).action == Correlation::Action::kSend;
+    };
+    int flood = 0;
+    for (int i = 0; i < 20; ++i) flood += passes("Unhealthy");
+    EXPECT_EQ(flood, 3);
+    EXPECT_EQ(passes("Killing") + passes("Killing"), c.second_reason);
+  }
+}
+
+TEST_F(CountCorrelatorTest, AFairFilterLetsTheFirstOfEachKindPassAndOnlyRepeatsWait) {
+  Use({.spam_burst = 1, .fair_filter = true});
+  const auto passes = [&](const std::string& message) {
+    return Record(MakeEvent(message)).action == Correlation::Action::kSend;
+  };
+  // Nine messages of their own, then the first combined one.
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(passes("message " + std::to_string(i))) << i;
+  // Whatever comes now is a repeat, and there is no token left.
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(passes("message " + std::to_string(i))) << i;
+  // A token later the next one tells the true count.
+  steady_ += std::chrono::seconds(301);
+  const Correlation next = Record(MakeEvent("message 0"));
+  EXPECT_EQ(next.action, Correlation::Action::kSend);
+  EXPECT_EQ(next.request.event->count, 3);
+}
+
 TEST_F(CountCorrelatorTest, AnAnswerWithoutANameTeachesNothing) {
   const Correlation first = Correlate(MakeEvent());
   correlator_->Learn(first.key, Event());

@@ -1,7 +1,9 @@
 #include "record/event_pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -35,6 +37,7 @@ struct Slot {
   static constexpr std::size_t kCounterBytes = 64;
 
   Event event;
+  std::uint64_t maker = 0;  // who filled it in last; 0: nobody
   alignas(std::max_align_t) std::byte counter[kCounterBytes];
 };
 
@@ -144,9 +147,15 @@ struct SlotAllocator {
 
 bool EventsArePooled() { return kPooled; }
 
-std::shared_ptr<Event> TakePooledEvent() {
+PooledEvent TakePooledEvent(std::uint64_t maker) {
   Slot* const slot = TakeSlot().release();
-  return {&slot->event, [](Event*) {}, SlotAllocator<Event>(slot)};
+  const bool is_makers = std::exchange(slot->maker, maker) == maker;
+  return {{&slot->event, [](Event*) {}, SlotAllocator<Event>(slot)}, is_makers};
+}
+
+std::uint64_t MakeMakerId() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 }  // namespace herald

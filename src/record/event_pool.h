@@ -1,10 +1,18 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "herald/api/event.h"
 
 namespace herald {
+
+struct PooledEvent {
+  std::shared_ptr<Event> event;
+  // Whether it was the same maker's before: what that sets in all of its events is there
+  // already.
+  bool is_makers = false;
+};
 
 // An event to be filled in by a recorder. It comes with what an earlier event left in
 // it: the caller sets every member that any caller ever sets, and leaves the others
@@ -19,7 +27,11 @@ namespace herald {
 // as much as one full queue.
 //
 // Thread-safe; the event may be let go on any thread.
-std::shared_ptr<Event> TakePooledEvent();
+// REQUIRES: `maker` comes from MakeMakerId()
+PooledEvent TakePooledEvent(std::uint64_t maker);
+
+// A number that no other maker of events has had.
+std::uint64_t MakeMakerId();
 
 // Not under AddressSanitizer, which could not tell who uses an event too late.
 bool EventsArePooled();

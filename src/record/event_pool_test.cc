@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,51 +14,62 @@
 namespace herald {
 namespace {
 
+std::shared_ptr<Event> Take() { return TakePooledEvent(MakeMakerId()).event; }
+
 TEST(EventPool, UsesAnEventAgainThatNobodyHasAnyMore) {
-  std::shared_ptr<Event> event = TakePooledEvent();
+  std::shared_ptr<Event> event = Take();
   const Event* const address = event.get();
   event->message = "first";
   event = nullptr;
-  event = TakePooledEvent();
+  event = Take();
   if (EventsArePooled()) {
     EXPECT_EQ(event.get(), address);
   }
 }
 
 TEST(EventPool, LeavesAnEventAloneWhileSomebodyHasIt) {
-  std::shared_ptr<Event> event = TakePooledEvent();
+  std::shared_ptr<Event> event = Take();
   const std::shared_ptr<const Event> kept = event;
   event = nullptr;
-  EXPECT_NE(TakePooledEvent(), kept);
+  EXPECT_NE(Take(), kept);
 }
 
 TEST(EventPool, LeavesAnEventAloneWhileItCouldBeAskedFor) {
-  std::shared_ptr<Event> event = TakePooledEvent();
+  std::shared_ptr<Event> event = Take();
   const Event* const address = event.get();
   const std::weak_ptr<const Event> known = event;
   event = nullptr;
   EXPECT_TRUE(known.expired());
-  EXPECT_NE(TakePooledEvent().get(), address);
+  EXPECT_NE(Take().get(), address);
+}
+
+TEST(EventPool, TellsWhoseEventItWas) {
+  const std::uint64_t one = MakeMakerId();
+  const std::uint64_t other = MakeMakerId();
+  TakePooledEvent(one);
+  EXPECT_EQ(TakePooledEvent(one).is_makers, EventsArePooled());
+  EXPECT_FALSE(TakePooledEvent(other).is_makers);
+  EXPECT_FALSE(TakePooledEvent(one).is_makers);
 }
 
 TEST(EventPool, DoesNotKeepALongMessage) {
-  std::shared_ptr<Event> event = TakePooledEvent();
+  std::shared_ptr<Event> event = Take();
   event->message.assign(1 << 20, 'x');
   event = nullptr;
-  EXPECT_LE(TakePooledEvent()->message.capacity(), 1024u);
+  EXPECT_LE(Take()->message.capacity(), 1024u);
 }
 
 TEST(EventPool, TakesEventsBackOnOtherThreads) {
   constexpr int kEvents = 5000;  // more than are kept
   for (int i = 0; i < kEvents; ++i) {
-    std::shared_ptr<Event> event = TakePooledEvent();
+    std::shared_ptr<Event> event = Take();
     event->message = "across threads";
     if (i % 100 == 0) std::thread([moved = std::move(event)]() mutable { moved = nullptr; }).join();
   }
   std::vector<std::shared_ptr<Event>> many;
-  for (int i = 0; i < kEvents; ++i) many.push_back(TakePooledEvent());
+  for (int i = 0; i < kEvents; ++i) many.push_back(Take());
   std::thread([moved = std::move(many)]() mutable { moved.clear(); }).join();
-  EXPECT_NE(TakePooledEvent(), nullptr);
+  EXPECT_NE(Take(), nullptr);
 }
 
 // What a recorder leaves in an event must not show up in the next one.

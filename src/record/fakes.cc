@@ -28,6 +28,27 @@ std::string KindText(const ObjectReference& object) {
   return fmt::format("{{kind={},apiVersion={}}}", object.kind, object.api_version);
 }
 
+// What the fake of tools/record says.
+std::string OldLine(const Event& event, const FakeRecorder::Options& options) {
+  std::string line = fmt::format("{} {} {}", event.type, event.reason, event.message);
+  if (options.include_object) line += " involvedObject" + KindText(event.involved_object);
+  if (!event.metadata.annotations.empty()) line += " " + MapText(event.metadata.annotations);
+  return line;
+}
+
+// What that of tools/events says.
+std::string NewLine(const Event& event, const FakeRecorder::Options& options) {
+  if (!options.verbose) {
+    return fmt::format("{} {} {}", event.type, event.reason, event.message);
+  }
+  std::string line =
+      fmt::format("{} {} {} {}", event.type, event.reason, event.action, event.message);
+  if (!event.involved_object.kind.empty()) line += " " + KindText(event.involved_object);
+  if (event.related && !event.related->kind.empty()) line += " " + KindText(*event.related);
+  if (!event.metadata.annotations.empty()) line += " " + MapText(event.metadata.annotations);
+  return line;
+}
+
 Status NotFound(const std::string& name) {
   return Status({.reason = StatusReason::kNotFound,
                  .message = fmt::format("events \"{}\" not found", name),
@@ -95,12 +116,8 @@ std::uint64_t FakeRecorder::dropped() const { return impl_->dropped(); }
 std::optional<std::string> FakeRecorder::Next() {
   const std::shared_ptr<const Event> event = NextEvent();
   if (!event) return std::nullopt;
-  std::string line = fmt::format("{} {} {}", event->type, event->reason, event->message);
-  if (impl_->options().include_object) {
-    line += " involvedObject" + KindText(event->involved_object);
-  }
-  if (!event->metadata.annotations.empty()) line += " " + MapText(event->metadata.annotations);
-  return line;
+  return impl_->options().api == EventApi::kEventsV1 ? NewLine(*event, impl_->options())
+                                                     : OldLine(*event, impl_->options());
 }
 
 class MemorySink::Impl {

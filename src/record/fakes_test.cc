@@ -49,6 +49,33 @@ TEST(FakeRecorderTest, RecordsInEitherStyle) {
   EXPECT_EQ(fake.Next(), "Normal Scheduled bound");
 }
 
+TEST(FakeRecorderTest, ItsNewStyleMayBeVerbose) {
+  FakeRecorder fake({.api = EventApi::kEventsV1, .verbose = true});
+  const ObjectReference node{.kind = "Node", .name = "n", .api_version = "v1"};
+  fake.recorder().Record(Pod(),
+                         {.type = kWarning,
+                          .reason = "Scheduled",
+                          .action = "Binding",
+                          .related = node,
+                          .annotations = {{"b", "2"}, {"a", "1"}}},
+                         "bound to {}", "n");
+  EXPECT_EQ(fake.Next(),
+            "Warning Scheduled Binding bound to n {kind=Pod,apiVersion=v1} "
+            "{kind=Node,apiVersion=v1} map[a:1 b:2]");
+  // Whose kind is not known is left out.
+  fake.recorder().Record({.name = "web-0"}, {.reason = "R", .action = "A"}, "m");
+  EXPECT_EQ(fake.Next(), "Normal R A m");
+  // Where there is no action, none is asked of the caller.
+  fake.recorder().Event({.name = "web-0"}, kNormal, "R", "m");
+  EXPECT_EQ(fake.Next(), "Normal R R m");
+}
+
+TEST(FakeRecorderTest, ItsNewStyleSaysNothingOfAnnotationsUnlessVerbose) {
+  FakeRecorder fake({.api = EventApi::kEventsV1});
+  fake.recorder().AnnotatedEventf(Pod(), {{"k", "v"}}, kNormal, "R", "m");
+  EXPECT_EQ(fake.Next(), "Normal R m");
+}
+
 TEST(FakeRecorderTest, NeverBlocksAndCountsWhatItHadNoRoomFor) {
   FakeRecorder fake({.max_events = 2});
   Recorder recorder = fake.recorder();

@@ -13,11 +13,14 @@ namespace herald {
 
 // A KeyCache remembers the `capacity` values that were used last, as an LruMap does,
 // and is made for EventKeys: they are hashes already, so a lookup is a mask and, nearly
-// always, one comparison. Entries live side by side in one array and point to one
-// another with 32 bits. Once full it allocates nothing, not even within its values: the
-// entry that goes is handed to the one that comes, buffers and all. An event that was
-// never seen costs three misses in full caches, and with an LruMap they were half of
+// always, at most one comparison. Entries live side by side in one array and point to
+// one another with 32 bits. Once full it allocates nothing, not even within its values:
+// the entry that goes is handed to the one that comes, buffers and all. An event that
+// was never seen costs three misses in full caches, and with an LruMap they were half of
 // its time.
+//
+// Keys that share a home are chained, and not put into the next free place: an entry
+// then goes and another comes without a search, whose end no processor can foresee.
 //
 // Thread-confined. Values move when the cache grows: a pointer is good until the next
 // call of Obtain().
@@ -30,7 +33,7 @@ class KeyCache {
   // REQUIRES: 0 < capacity <= kMaxCapacity
   explicit KeyCache(std::size_t capacity) : capacity_(capacity) {
     HERALD_CHECK(capacity > 0 && capacity <= kMaxCapacity);
-    Rehash(kMinTable);
+    Rehash(kMinHomes);
   }
 
   // The value of a key, or null. The entry is now the one that was used last.
@@ -55,11 +58,11 @@ class KeyCache {
     } else {
       slot = oldest_;
       Detach(slot);
-      Forget(slot);
+      Unlink(slot);
     }
     slots_[slot].key = key;
     PushNewest(slot);
-    Remember(slot);
+    Link(slot);
     return {slots_[slot].value, true};
   }
 
@@ -67,70 +70,52 @@ class KeyCache {
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
-  static constexpr std::size_t kMinTable = 16;
+  static constexpr std::size_t kMinHomes = 16;
 
   struct Slot {
     EventKey key;
     std::uint32_t newer = kNone;
     std::uint32_t older = kNone;
+    std::uint32_t next = kNone;  // in the chain of slots that share a home
     Value value{};
   };
-  // Where a key is. The tag is a part of the key: enough to know its home, and nearly
-  // always that it is another's, without a look at the slot.
-  struct Place {
-    std::uint32_t slot = kNone;
-    std::uint32_t tag = 0;
-  };
 
-  static std::uint32_t TagOf(const EventKey& key) { return static_cast<std::uint32_t>(key.low); }
-  std::size_t HomeOf(std::uint32_t tag) const { return tag & (table_.size() - 1); }
-  std::size_t After(std::size_t place) const { return (place + 1) & (table_.size() - 1); }
-
-  std::uint32_t Find(const EventKey& key) const {
-    const std::uint32_t tag = TagOf(key);
-    for (std::size_t at = HomeOf(tag);; at = After(at)) {
-      const Place& place = table_[at];
-      if (place.slot == kNone) return kNone;
-      if (place.tag == tag && slots_[place.slot].key == key) return place.slot;
-    }
+  std::uint32_t& HomeOf(const EventKey& key) {
+    return homes_[static_cast<std::size_t>(key.low) & (homes_.size() - 1)];
   }
 
-  void Remember(std::uint32_t slot) {
-    const std::uint32_t tag = TagOf(slots_[slot].key);
-    std::size_t at = HomeOf(tag);
-    while (table_[at].slot != kNone) at = After(at);
-    table_[at] = {slot, tag};
+  std::uint32_t Find(const EventKey& key) {
+    std::uint32_t slot = HomeOf(key);
+    while (slot != kNone && slots_[slot].key != key) slot = slots_[slot].next;
+    return slot;
   }
 
-  // Closes the gap, so that nobody behind it is out of reach. REQUIRES: it is there
-  void Forget(std::uint32_t slot) {
-    const std::size_t mask = table_.size() - 1;
-    std::size_t gap = HomeOf(TagOf(slots_[slot].key));
-    while (table_[gap].slot != slot) gap = After(gap);
-    for (std::size_t at = After(gap); table_[at].slot != kNone; at = After(at)) {
-      // Whoever passed the gap on the way from home to here may move into it.
-      if (((at - HomeOf(table_[at].tag)) & mask) < ((at - gap) & mask)) continue;
-      table_[gap] = table_[at];
-      gap = at;
-    }
-    table_[gap] = {};
+  void Link(std::uint32_t slot) {
+    std::uint32_t& home = HomeOf(slots_[slot].key);
+    slots_[slot].next = home;
+    home = slot;
   }
 
-  // A new slot. The table stays at most half full.
+  // REQUIRES: it is in the chain of its home
+  void Unlink(std::uint32_t slot) {
+    std::uint32_t* link = &HomeOf(slots_[slot].key);
+    while (*link != slot) link = &slots_[*link].next;
+    *link = slots_[slot].next;
+  }
+
+  // A new slot. There are at least twice as many homes, so that chains are short.
   std::uint32_t Grow() {
     if (slots_.size() == slots_.capacity()) {
       slots_.reserve(std::min(capacity_, std::max<std::size_t>(8, 2 * slots_.size())));
     }
-    if (2 * (slots_.size() + 1) > table_.size()) Rehash(2 * table_.size());
+    if (2 * (slots_.size() + 1) > homes_.size()) Rehash(2 * homes_.size());
     slots_.emplace_back();
     return static_cast<std::uint32_t>(slots_.size() - 1);
   }
 
-  void Rehash(std::size_t size) {
-    table_.assign(size, Place{});
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      Remember(static_cast<std::uint32_t>(i));
-    }
+  void Rehash(std::size_t homes) {
+    homes_.assign(homes, kNone);
+    for (std::size_t i = 0; i < slots_.size(); ++i) Link(static_cast<std::uint32_t>(i));
   }
 
   void Detach(std::uint32_t slot) {
@@ -154,7 +139,7 @@ class KeyCache {
 
   const std::size_t capacity_;
   std::vector<Slot> slots_;
-  std::vector<Place> table_;  // open addressing; its size is a power of two
+  std::vector<std::uint32_t> homes_;  // the first slot of each chain; a power of two of them
   std::uint32_t newest_ = kNone;
   std::uint32_t oldest_ = kNone;
 };

@@ -42,7 +42,7 @@ TEST(KeyCacheTest, KeysThatDifferInOneHalfAreDifferent) {
   cache.Obtain({1, 1}).value = 1;
   EXPECT_EQ(cache.Get({1, 2}), nullptr);
   EXPECT_EQ(cache.Get({2, 1}), nullptr);
-  EXPECT_EQ(cache.Get({0x100000001, 1}), nullptr) << "the same tag";
+  EXPECT_EQ(cache.Get({0x100000001, 1}), nullptr) << "the same home";
   EXPECT_NE(cache.Get({1, 1}), nullptr);
 }
 
@@ -60,7 +60,6 @@ TEST(KeyCacheTest, RemembersWhatAnLruMapRemembers) {
     Random random(c.capacity);
     for (std::uint64_t i = 0; i < 20000; ++i) {
       const std::uint64_t n = random.Next() % c.keys;
-      // Homes at the end of the table, so that chains run over its edge.
       const EventKey key{0xfffffffffffffff0 + n % c.homes, n};
       const std::uint64_t* const expected = model.Get(key);
       if (random.Next() % 2 == 0) {

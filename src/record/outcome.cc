@@ -8,9 +8,9 @@ namespace herald {
 namespace {
 
 // By the enumerator's value.
-constexpr std::array<std::string_view, kOutcomes> kNames = {"written", "merged",   "filtered",
-                                                            "dropped", "rejected", "gave_up",
-                                                            "lost",    "invalid",  "no_sink"};
+constexpr std::array<std::string_view, kOutcomes> kNames = {
+    "written", "merged", "filtered", "dropped", "rejected",
+    "gave_up", "lost",   "invalid",  "no_sink", "spooled"};
 
 // Label values are quoted and escaped as Prometheus' text format asks.
 std::string Escaped(std::string_view text) {
@@ -59,6 +59,12 @@ void WritePrometheusText(const std::vector<std::pair<std::string, SinkStats>>& s
   write("herald_recorder_requests_total", "counter", "Attempts to write.", &SinkStats::requests);
   write("herald_recorder_retries_total", "counter", "Attempts that were repeats.",
         &SinkStats::retries);
+  write("herald_recorder_spool_bytes", "gauge", "What the spool takes on disk.",
+        &SinkStats::spool_bytes);
+  write("herald_recorder_spool_dropped_total", "counter",
+        "Spooled events that made room for later ones.", &SinkStats::spool_dropped);
+  write("herald_recorder_spool_corrupted_total", "counter",
+        "Damaged places of the spool that were passed over.", &SinkStats::spool_corrupted);
 }
 
 }  // namespace herald

@@ -18,6 +18,7 @@ TEST(OutcomeTest, EachHasItsName) {
   EXPECT_EQ(OutcomeName(Outcome::kWritten), "written");
   EXPECT_EQ(OutcomeName(Outcome::kGaveUp), "gave_up");
   EXPECT_EQ(OutcomeName(Outcome::kNoSink), "no_sink");
+  EXPECT_EQ(OutcomeName(Outcome::kSpooled), "spooled");
 }
 
 TEST(OutcomeTest, StatsAreReadByOutcome) {
@@ -37,6 +38,9 @@ TEST(OutcomeTest, PrometheusReadsThem) {
   stats.in_flight = 2;
   stats.requests = 20;
   stats.retries = 5;
+  stats.spool_bytes = 4096;
+  stats.spool_dropped = 2;
+  stats.spool_corrupted = 1;
   std::string text = "before\n";
   WritePrometheusText({{"default", stats}}, &text);
   EXPECT_EQ(text,
@@ -52,6 +56,7 @@ TEST(OutcomeTest, PrometheusReadsThem) {
             "herald_recorder_events_total{sink=\"default\",outcome=\"lost\"} 0\n"
             "herald_recorder_events_total{sink=\"default\",outcome=\"invalid\"} 0\n"
             "herald_recorder_events_total{sink=\"default\",outcome=\"no_sink\"} 0\n"
+            "herald_recorder_events_total{sink=\"default\",outcome=\"spooled\"} 0\n"
             "# HELP herald_recorder_recorded_total Events recorded since the sink was started.\n"
             "# TYPE herald_recorder_recorded_total counter\n"
             "herald_recorder_recorded_total{sink=\"default\"} 12\n"
@@ -63,7 +68,18 @@ TEST(OutcomeTest, PrometheusReadsThem) {
             "herald_recorder_requests_total{sink=\"default\"} 20\n"
             "# HELP herald_recorder_retries_total Attempts that were repeats.\n"
             "# TYPE herald_recorder_retries_total counter\n"
-            "herald_recorder_retries_total{sink=\"default\"} 5\n");
+            "herald_recorder_retries_total{sink=\"default\"} 5\n"
+            "# HELP herald_recorder_spool_bytes What the spool takes on disk.\n"
+            "# TYPE herald_recorder_spool_bytes gauge\n"
+            "herald_recorder_spool_bytes{sink=\"default\"} 4096\n"
+            "# HELP herald_recorder_spool_dropped_total Spooled events that made room for later "
+            "ones.\n"
+            "# TYPE herald_recorder_spool_dropped_total counter\n"
+            "herald_recorder_spool_dropped_total{sink=\"default\"} 2\n"
+            "# HELP herald_recorder_spool_corrupted_total Damaged places of the spool that were "
+            "passed over.\n"
+            "# TYPE herald_recorder_spool_corrupted_total counter\n"
+            "herald_recorder_spool_corrupted_total{sink=\"default\"} 1\n");
 }
 
 TEST(OutcomeTest, PrometheusWantsTheLinesOfAMetricTogether) {
@@ -80,7 +96,7 @@ TEST(OutcomeTest, PrometheusWantsTheLinesOfAMetricTogether) {
     EXPECT_TRUE(line.starts_with("# HELP ")) << line;
     EXPECT_TRUE(ended.insert(std::exchange(current, metric)).second) << line;
   }
-  EXPECT_EQ(ended.size(), 5U) << "five metrics, and what was before the first";
+  EXPECT_EQ(ended.size(), 8U) << "eight metrics, and what was before the first";
 }
 
 TEST(OutcomeTest, ANameThatPrometheusWouldTripOverIsEscaped) {

@@ -7,38 +7,12 @@
 #include <utility>
 
 #include "herald/api/reference.h"
-#include "record/event_pool.h"
 #include "record/recorder_state.h"
+#include "record/spelling.h"
+#include "record/text_limits.h"
 
 namespace herald {
 namespace {
-
-// What a server takes of a new-style event; it refuses one byte more.
-constexpr std::size_t kMaxNote = 1024;
-constexpr std::size_t kMaxWord = 128;  // action, reason, reportingInstance
-
-// Servers do not limit the message of an old-style event. Readers are told to expect
-// up to 64 KiB, and a message beyond that is a mistake that should not fill etcd.
-constexpr std::size_t kMaxMessage = 64 << 10;
-
-// What shows that a text was cut.
-constexpr std::string_view kCut = "...";
-
-// How many bytes of a UTF-8 character may follow its first.
-constexpr std::size_t kMaxContinuation = 3;
-
-bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
-
-// Cuts a text to `limit` bytes, between characters, and marks where. A text that is no
-// UTF-8 has no characters and is cut where it is too long.
-void Cut(std::size_t limit, std::string* text) {
-  if (text->size() <= limit) return;
-  const std::size_t longest = limit - kCut.size();
-  std::size_t end = longest;
-  while (longest - end < kMaxContinuation && IsContinuation((*text)[end])) --end;
-  text->resize(IsContinuation((*text)[end]) ? longest : end);
-  text->append(kCut);
-}
 
 // Wall time that no two calls of this process share: names are made of it, and
 // upstream's collide where two calls meet in one nanosecond.
@@ -52,16 +26,33 @@ WallTime Unique(WallTime now) {
   return WallTime(std::chrono::nanoseconds(mine));
 }
 
+// Whether this thread is just telling somebody that an event could not be recorded. If
+// they record another one, for which there is no more room than before, that one is
+// counted and nobody is told, or there would be no end.
+thread_local bool telling = false;
+
+class Telling {
+ public:
+  Telling() { telling = true; }
+  ~Telling() { telling = false; }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+};
+
 bool IsEvent(const ObjectReference& object) {
   return object.kind == "Event" &&
          (object.api_version == "v1" || object.api_version.starts_with("events.k8s.io/"));
 }
 
-std::string InstanceName(const RecorderOptions& options, bool upstream_exact) {
-  std::string name =
-      options.api == EventApi::kCoreV1 ? options.host : options.component + "-" + options.host;
-  if (!upstream_exact) Cut(kMaxWord, &name);
-  return name;
+std::shared_ptr<const Interested> InterestedIn(const RecorderOptions& options) {
+  if (!options.on_outcome && !options.api_choice) return nullptr;
+  return std::make_shared<const Interested>(
+      Interested{options.on_outcome, nullptr, options.api_choice});
+}
+
+// In which style to put the reporter. Who does not know yet begins with the old one.
+EventApi StyleOf(const RecorderOptions& options) {
+  return options.api_choice ? EventApi::kCoreV1 : options.api;
 }
 
 }  // namespace
@@ -70,7 +61,11 @@ Recorder::State::State(std::shared_ptr<Broadcaster::Core> core, RecorderOptions 
                        LogFunction log)
     : core_(std::move(core)),
       options_(std::move(options)),
-      reporting_instance_(InstanceName(options_, core_->options().upstream_exact)),
+      interested_(InterestedIn(options_)),
+      reporting_controller_(ReportingController(options_.component, StyleOf(options_),
+                                                core_->options().upstream_exact)),
+      reporting_instance_(ReportingInstance(options_.component, options_.host, StyleOf(options_),
+                                            core_->options().upstream_exact)),
       log_(std::move(log)) {}
 
 std::shared_ptr<const Recorder::State> Recorder::State::WithLog(LogFunction log) const {
@@ -78,9 +73,22 @@ std::shared_ptr<const Recorder::State> Recorder::State::WithLog(LogFunction log)
 }
 
 std::shared_ptr<const Interested> Recorder::State::WhoIsInterested(Occurrence* occurrence) const {
-  if (!options_.on_outcome && !occurrence->on_outcome) return nullptr;
+  if (!occurrence->on_outcome) return interested_;
   return std::make_shared<const Interested>(
-      Interested{options_.on_outcome, std::move(occurrence->on_outcome)});
+      Interested{options_.on_outcome, std::move(occurrence->on_outcome), options_.api_choice});
+}
+
+// Whatever is set here for one style is set for the other, too: the event has been
+// another recorder's before.
+void Recorder::State::SetCommon(herald::Event* event) const {
+  const bool old_style = !options_.api_choice && options_.api == EventApi::kCoreV1;
+  const bool has_source = options_.api_choice || old_style;
+  event->reporting_controller = reporting_controller_;
+  event->reporting_instance = reporting_instance_;
+  event->source = has_source ? EventSource{options_.component, options_.host} : EventSource();
+  event->first_timestamp = event->last_timestamp = Time();
+  event->event_time = MicroTime();
+  event->count = old_style ? 1 : 0;
 }
 
 std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectReference& object,
@@ -88,14 +96,15 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
                                                                 std::string_view message) const {
   const bool exact = core_->options().upstream_exact;
   const WallTime now = core_->clock().Now();
+  const WallTime unique = exact ? now : Unique(now);
   const Timestamp when(occurrence->when.value_or(now));
 
-  // Whatever is set here for one style is set for the other, too: the event has been
-  // another one before.
-  auto event = TakePooledEvent();
+  auto [event, is_mine] = TakePooledEvent(maker_id_);
+  if (!is_mine) SetCommon(event.get());
+  // The same holds for these: each is set, whatever the occurrence.
   event->metadata.namespace_.assign(object.namespace_.empty() ? std::string_view("default")
                                                               : object.namespace_);
-  event->metadata.name = MakeEventName(object.name, exact ? now : Unique(now));
+  MakeEventName(object.name, unique, &event->metadata.name);
   event->metadata.annotations = std::move(occurrence->annotations);
   event->involved_object = object;
   event->type = occurrence->type;
@@ -103,28 +112,16 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
   event->action = occurrence->action;
   event->message = message;
   event->related = std::move(occurrence->related);
-  event->reporting_controller = options_.component;
-  event->reporting_instance = reporting_instance_;
-  if (options_.api == EventApi::kCoreV1) {
-    event->source.component = options_.component;
-    event->source.host = options_.host;
-    event->first_timestamp = event->last_timestamp = Time(when.seconds(), when.nanos());
-    event->count = 1;
-    event->event_time = MicroTime();
-    if (!exact) Cut(kMaxMessage, &event->message);
-  } else {
-    event->source.component.clear();
-    event->source.host.clear();
-    event->first_timestamp = event->last_timestamp = Time();
-    event->count = 0;
+  if (options_.api_choice) {
+    // In neither style yet: it is spelled when it is delivered.
     event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
-    if (!exact) {
-      // The server asks for an action; the old calls have none to give.
-      if (event->action.empty()) event->action = event->reason;
-      Cut(kMaxWord, &event->action);
-      Cut(kMaxWord, &event->reason);
-      Cut(kMaxNote, &event->message);
-    }
+    if (!exact) CutText(kMaxMessage, &event->message);
+  } else if (options_.api == EventApi::kCoreV1) {
+    event->first_timestamp = event->last_timestamp = Time(when.seconds(), when.nanos());
+    if (!exact) CutText(kMaxMessage, &event->message);
+  } else {
+    event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
+    if (!exact) FitNewStyle(event.get());
   }
   return event;
 }
@@ -137,6 +134,8 @@ void Recorder::State::Complain(std::string_view message, const Status& why) cons
 
 void Recorder::State::Refuse(const Published& published, std::string_view complaint,
                              const Status& why) const {
+  if (telling) return core_->CountInvalid({}, why);
+  const Telling scope;
   core_->CountInvalid(published, why);
   Complain(complaint, why);
 }
@@ -163,9 +162,12 @@ void Recorder::State::Write(const ObjectReference& object, Occurrence&& occurren
   published.bytes = ApproximateBytes(*published.event);
   const std::shared_ptr<const Interested> interested = published.interested;
   const Status status = core_->Publish(std::move(published));
-  if (status.ok()) return;
+  if (status.ok() || telling) return;
+  const Telling scope;
   const bool full = status.Is(StatusReason::kTooManyRequests);
   Tell(interested.get(), full ? Outcome::kDropped : Outcome::kLost, status);
+  // tools/events does not notice that its broadcaster is gone.
+  if (exact && !full && options_.api == EventApi::kEventsV1) return;
   Complain(full ? "Unable to record event: too many queued events, dropped event"
                 : "Unable to record event (will not retry!)",
            status);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -7,6 +8,7 @@
 #include "herald/base/log.h"
 #include "herald/record/recorder.h"
 #include "record/broadcaster_core.h"
+#include "record/event_pool.h"
 
 namespace herald {
 
@@ -25,13 +27,18 @@ class Recorder::State {
   std::shared_ptr<const herald::Event> MakeEvent(const ObjectReference& object,
                                                  Occurrence* occurrence,
                                                  std::string_view message) const;
+  // What is the same in all events of this recorder.
+  void SetCommon(herald::Event* event) const;
   std::shared_ptr<const Interested> WhoIsInterested(Occurrence* occurrence) const;
   void Refuse(const Published& published, std::string_view complaint, const Status& why) const;
   void Complain(std::string_view message, const Status& why) const;
 
   const std::shared_ptr<Broadcaster::Core> core_;
   const RecorderOptions options_;
+  const std::shared_ptr<const Interested> interested_;  // null: nobody is
+  const std::string reporting_controller_;
   const std::string reporting_instance_;
+  const std::uint64_t maker_id_ = MakeMakerId();
   const LogFunction log_;
 };
 

@@ -15,6 +15,7 @@
 #include "herald/api/reference.h"
 #include "herald/api/validation.h"
 #include "herald/record/broadcaster.h"
+#include "herald/record/fakes.h"
 
 namespace herald {
 
@@ -295,6 +296,36 @@ TEST_F(RecorderTest, CutsReasonActionAndInstanceInTheNewStyle) {
   EXPECT_EQ(event->reporting_instance, "kubelet-" + std::string(117, 'h') + "...");
 }
 
+TEST_F(RecorderTest, AControllerThatIsNoQualifiedNameIsMadeOneInTheNewStyle) {
+  struct Case {
+    std::string component;
+    std::string controller;
+  };
+  for (const Case& c :
+       {Case{"example.com/agent", "example.com/agent"}, Case{"My Agent (beta)", "My-Agent--beta"},
+        Case{std::string(80, 'a'), std::string(63, 'a')}, Case{"", "unknown"}}) {
+    SCOPED_TRACE(c.component);
+    const RecorderOptions options{
+        .component = c.component, .host = Repeat(kEuro, 50), .api = EventApi::kEventsV1};
+    Use({});
+    broadcaster_->NewRecorder(options).Event(Pod(), kNormal, "R", "m");
+    Event event = *Next();
+    EXPECT_EQ(event.reporting_controller, c.controller);
+    event.metadata.uid = "u";
+    const Status status = ValidateEventCreate(event, EventApi::kEventsV1);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+
+    // core/v1 takes whatever it is, and upstream sends it.
+    RecorderOptions old = options;
+    old.api = EventApi::kCoreV1;
+    broadcaster_->NewRecorder(old).Event(Pod(), kNormal, "R", "m");
+    EXPECT_EQ(Next()->reporting_controller, c.component);
+    Use({.upstream_exact = true});
+    broadcaster_->NewRecorder(options).Event(Pod(), kNormal, "R", "m");
+    EXPECT_EQ(Next()->reporting_controller, c.component);
+  }
+}
+
 TEST_F(RecorderTest, CutsNothingUnderUpstreamExact) {
   Use({.upstream_exact = true}, EventApi::kEventsV1);
   recorder_.Event(Pod(), kNormal, std::string(200, 'r'), std::string(1 << 20, 'x'));
@@ -422,6 +453,42 @@ TEST_F(RecorderTest, AFullQueueIsToldOnce) {
   EXPECT_EQ(log_, Strings{"Unable to record event: too many queued events, dropped event"});
   EXPECT_EQ(Next()->message, "a");
   EXPECT_FALSE(Next());
+}
+
+// Were each of them told, the stack would not suffice.
+TEST_F(RecorderTest, WhoRecordsOnBeingToldOfAFullQueueIsNotToldAgain) {
+  Use({.incoming_events = 1});
+  const auto sink = std::make_shared<MemorySink>();
+  ASSERT_TRUE(broadcaster_->StartRecordingToSink(sink).ok());
+  int told = 0;
+  int logged = 0;
+  Recorder inner;
+  const Recorder outer = broadcaster_->NewRecorder(
+      {.component = "c", .on_outcome = [&](Outcome outcome, const Status&) {
+         if (outcome != Outcome::kDropped && outcome != Outcome::kInvalid) return;
+         ++told;
+         inner.Event(Pod(), kNormal, "R", "from the callback");
+         inner.Event(Pod(), "odd", "R", "from the callback");
+       }});
+  inner = outer.WithLogger([&](const LogEntry&) {
+    ++logged;
+    inner.Event(Pod(), kNormal, "R", "from the log");
+  });
+  inner.Event(Pod(), kNormal, "R", "fills the queue");
+  inner.Event(Pod(), kNormal, "R", "does not fit");
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(logged, 1);
+  // And once more: the mark is taken off again.
+  inner.Event(Pod(), "odd", "R", "is none");
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(logged, 2);
+  broadcaster_->Shutdown(seconds(1));
+  const SinkStats stats = broadcaster_->Stats().at(0);
+  EXPECT_EQ(stats.recorded, 9u) << "3, and from each report 2 by the callback and 1 by the log";
+  EXPECT_EQ(stats[Outcome::kWritten], 1u);
+  EXPECT_EQ(stats[Outcome::kInvalid], 3u);
+  EXPECT_EQ(stats[Outcome::kDropped], 5u);
+  inner = Recorder();
 }
 
 TEST_F(RecorderTest, OneEventMayHaveItsOwnCallback) {

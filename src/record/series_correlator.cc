@@ -6,9 +6,13 @@
 #include <utility>
 
 #include "api/json_writer.h"
+#include "record/text_limits.h"
 
 namespace herald {
 namespace {
+
+// As old-style events that are combined begin.
+constexpr std::string_view kCombinedPrefix = "(combined from similar events): ";
 
 SeriesOptions WithDefaults(SeriesOptions options) {
   const SeriesOptions defaults;
@@ -16,6 +20,9 @@ SeriesOptions WithDefaults(SeriesOptions options) {
   if (options.finish_after.count() <= 0) options.finish_after = defaults.finish_after;
   if (options.refresh_every.count() <= 0) options.refresh_every = defaults.refresh_every;
   if (options.cache_entries == 0) options.cache_entries = defaults.cache_entries;
+  options.cache_entries = std::min(options.cache_entries, KeyCache<int>::kMaxCapacity);
+  if (options.aggregate_after == 0) options.aggregate_after = defaults.aggregate_after;
+  if (options.aggregate_within.count() <= 0) options.aggregate_within = defaults.aggregate_within;
   return options;
 }
 
@@ -65,7 +72,8 @@ SeriesCorrelator::SeriesCorrelator(SeriesOptions options, bool upstream_exact)
     : options_(WithDefaults(options)),
       upstream_exact_(upstream_exact),
       keys_(/*join_like_upstream=*/false),  // its key is a struct, whose parts never mix
-      cache_(upstream_exact ? std::numeric_limits<std::size_t>::max() : options_.cache_entries) {}
+      cache_(upstream_exact ? std::numeric_limits<std::size_t>::max() : options_.cache_entries),
+      groups_(options_.cache_entries) {}
 
 Correlation SeriesCorrelator::Correlate(std::shared_ptr<const Event> event, WallTime now,
                                         SteadyTime steady) {
@@ -73,14 +81,22 @@ Correlation SeriesCorrelator::Correlate(std::shared_ptr<const Event> event, Wall
     StartTicks(steady);
     wall_offset_ = now.time_since_epoch() - steady.time_since_epoch();
   }
-  const EventKey key = KeyOf(*event);
+  EventKey key = BaseKeyOf(*event);
+  bool combine = false;
+  if (!upstream_exact_) {
+    combine = JoinGroup(key, event->message, steady);
+    keys_.Start(combine ? 'c' : 'n').Add(key);
+    key = (combine ? keys_ : keys_.Add(event->message)).Finish();
+  }
   Entry* entry = cache_.Get(key);
   if (entry != nullptr && !upstream_exact_ && HasEnded(*entry, steady)) {
     Leave(key, entry, steady);
     cache_.Erase(key);
     entry = nullptr;
   }
-  if (entry == nullptr) return Begin(key, std::move(event), steady);
+  if (entry == nullptr) {
+    return Begin(key, combine ? Combined(*event) : std::move(event), steady);
+  }
   return Repeat(key, entry, now, steady);
 }
 
@@ -111,6 +127,7 @@ Correlation SeriesCorrelator::Begin(const EventKey& key, std::shared_ptr<const E
 Correlation SeriesCorrelator::Repeat(const EventKey& key, Entry* entry, WallTime now,
                                      SteadyTime steady) {
   entry->observed = steady;
+  entry->finishing = false;
   if (!entry->series) {
     entry->series = EventSeries{.count = 2, .last_observed_time = MicroTime(now)};
     Correlation result = Write(key, entry, steady);
@@ -138,10 +155,10 @@ void SeriesCorrelator::Learn(const std::string& key, const Event& answer) {
   // Elsewhere what the server answers is of no use: the patch needs no version, and
   // what an admission controller changed must not change what is merged with what.
   if (!upstream_exact_) return;
-  const auto known = EventKey::FromBytes(std::string_view(key).substr(0, EventKey::kBytes));
-  if (!known) return;
-  Entry* const entry = cache_.Get(*known);
-  if (entry == nullptr || !entry->refreshing || StateKey(*known, *entry) != key) return;
+  Entry* const entry = Find(key).second;
+  if (entry == nullptr) return;
+  if (entry->finishing) return Drop(key);
+  if (!entry->refreshing) return;
   entry->refreshing = false;
   // Upstream counts nothing while it waits for the answer.
   if (!entry->IsAllSent()) return;
@@ -149,6 +166,20 @@ void SeriesCorrelator::Learn(const std::string& key, const Event& answer) {
   entry->series = answer.series;
   entry->sent = entry->Count();
   entry->observed = SteadyAt(LastTime(answer), wall_offset_);
+}
+
+void SeriesCorrelator::Drop(const std::string& key) {
+  if (!upstream_exact_) return;
+  const auto [known, entry] = Find(key);
+  if (entry != nullptr && entry->finishing) cache_.Erase(known);
+}
+
+std::pair<EventKey, SeriesCorrelator::Entry*> SeriesCorrelator::Find(const std::string& state_key) {
+  const auto key = EventKey::FromBytes(std::string_view(state_key).substr(0, EventKey::kBytes));
+  if (!key) return {EventKey(), nullptr};
+  Entry* const entry = cache_.Get(*key);
+  const bool same = entry != nullptr && StateKey(*key, *entry) == state_key;
+  return {*key, same ? entry : nullptr};
 }
 
 std::vector<Correlation> SeriesCorrelator::TakeDue(SteadyTime steady, bool all) {
@@ -262,22 +293,46 @@ void SeriesCorrelator::RunTicks(SteadyTime steady, std::vector<Correlation>* due
     std::vector<EventKey> ended;
     for (auto [key, entry] : cache_) {
       if (!HasEnded(entry, steady)) continue;
-      ended.push_back(key);
-      if (entry.series) due->push_back(Write(key, &entry, steady));
+      if (!entry.series) {
+        ended.push_back(key);
+        continue;
+      }
+      due->push_back(Write(key, &entry, steady));
+      entry.finishing = true;
     }
     for (const EventKey& key : ended) cache_.Erase(key);
   }
   if (next_refresh_ <= steady) {
     next_refresh_ = NextTick(next_refresh_, options_.refresh_every, steady);
     for (auto [key, entry] : cache_) {
-      if (!entry.series) continue;
+      // One that has ended at this very tick is being written.
+      if (!entry.series || entry.finishing) continue;
       due->push_back(Write(key, &entry, steady));
       entry.refreshing = true;
     }
   }
 }
 
-EventKey SeriesCorrelator::KeyOf(const Event& event) {
+bool SeriesCorrelator::JoinGroup(const EventKey& base, std::string_view note, SteadyTime steady) {
+  const auto [group, is_new] = groups_.Obtain(base);
+  if (is_new || steady - group.last > options_.aggregate_within) group.notes.clear();
+  group.last = steady;
+  const std::uint64_t hash = keys_.Of(note).low;
+  const auto place = std::ranges::lower_bound(group.notes, hash);
+  if (place != group.notes.end() && *place == hash) return false;
+  if (group.notes.size() + 1 >= options_.aggregate_after) return true;
+  group.notes.insert(place, hash);
+  return false;
+}
+
+std::shared_ptr<const Event> SeriesCorrelator::Combined(const Event& event) {
+  auto combined = std::make_shared<Event>(event);
+  combined->message.insert(0, kCombinedPrefix);
+  CutText(kMaxNote, &combined->message);
+  return combined;
+}
+
+EventKey SeriesCorrelator::BaseKeyOf(const Event& event) {
   keys_.Start('s')
       .Add(event.type)
       .Add(event.action)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,12 +14,12 @@
 #include "herald/record/correlation.h"
 #include "record/correlator.h"
 #include "record/event_key.h"
+#include "record/key_cache.h"
 
 namespace herald {
 
 // A SeriesCorrelator decides what one recorded event in the new style becomes on the
-// wire. Events that agree in all but their note and their times are occurrences of one
-// thing:
+// wire. Events that agree in all but their times are occurrences of one thing:
 //
 //   1st       a new object
 //   2nd       it becomes a series: count 2, sent as a patch
@@ -31,6 +32,11 @@ namespace herald {
 // SeriesScenarios replays it.
 //
 // Where upstream loses events, it is not followed unless `upstream_exact`:
+//   - the note is part of the key. Upstream takes events that differ in it for one
+//     another, so "container a failed" is all that is ever read of a, b and c. A server
+//     lets nobody change a note, so a new one needs a new event. Lest a note with a
+//     number in it makes a thousand of them, from the 10th different note on (each within
+//     10 min of the last) they are one combined series, as in CountCorrelator;
 //   - the resource versions of the objects are no part of the key. An object that
 //     changes with each event, as a pod in trouble does, would never have a series;
 //   - heartbeats: the first is due kFirstHeartbeat after the series began, each later
@@ -42,7 +48,8 @@ namespace herald {
 //     handed out by TakeDue(), so whoever correlates has to ask NextDue() afterwards.
 //
 // With `upstream_exact` the ticks begin with the first call of Correlate() or
-// TakeDue(), and what the server answers to a refresh replaces what is remembered.
+// TakeDue(), what the server answers to a refresh replaces what is remembered, and a
+// series that has ended stays until its last count was written or refused.
 //
 // Thread-confined: each sink's sequencer owns one.
 class SeriesCorrelator final : public Correlator {
@@ -58,6 +65,7 @@ class SeriesCorrelator final : public Correlator {
   Correlation Correlate(std::shared_ptr<const Event> event, WallTime now,
                         SteadyTime steady) override;
   void Learn(const std::string& key, const Event& answer) override;
+  void Drop(const std::string& key) override;
 
   // A series that is taken because of `all` stays open.
   std::vector<Correlation> TakeDue(SteadyTime steady, bool all) override;
@@ -81,15 +89,28 @@ class SeriesCorrelator final : public Correlator {
     std::chrono::nanoseconds heartbeat{0};  // from sent_at to the next
     SteadyTime scheduled;                   // where it is in schedule_
     bool refreshing = false;                // upstream_exact: the next answer counts
+    bool finishing = false;                 // upstream_exact: it leaves with the answer
   };
   using Cache = LruMap<EventKey, Entry, EventKeyHash>;
 
-  EventKey KeyOf(const Event& event);
+  // Events with one base and different notes so far: the hashes of the notes, in order.
+  struct Group {
+    SteadyTime last;
+    std::vector<std::uint64_t> notes;
+  };
+
+  // The key of all but the note.
+  EventKey BaseKeyOf(const Event& event);
+  // Whether the note is one too many.
+  bool JoinGroup(const EventKey& base, std::string_view note, SteadyTime steady);
+  static std::shared_ptr<const Event> Combined(const Event& event);
   Correlation Begin(const EventKey& key, std::shared_ptr<const Event> event, SteadyTime steady);
   Correlation Repeat(const EventKey& key, Entry* entry, WallTime now, SteadyTime steady);
 
   // The write that tells all there is to tell.
   Correlation Write(const EventKey& key, Entry* entry, SteadyTime steady);
+  // The entry that a state key stands for, if it is still there.
+  std::pair<EventKey, Entry*> Find(const std::string& state_key);
   static std::string StateKey(const EventKey& key, const Entry& entry);
 
   bool HasEnded(const Entry& entry, SteadyTime steady) const;
@@ -105,6 +126,7 @@ class SeriesCorrelator final : public Correlator {
   const bool upstream_exact_;
   EventKeyBuilder keys_;
   Cache cache_;
+  KeyCache<Group> groups_;
   std::uint32_t numbers_ = 0;
 
   // Each series once, at the latest time at which it needs a look. Single events need

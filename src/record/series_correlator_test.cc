@@ -184,6 +184,64 @@ TEST_F(SeriesCorrelatorTest, TheSecondOccurrenceStartsASeries) {
   EXPECT_EQ(*on_server, expected);
 }
 
+TEST_F(SeriesCorrelatorTest, EventsThatDifferInTheirNoteAreDifferentEvents) {
+  const auto record = [&](std::string note) {
+    Event event = MakeEvent();
+    event.message = std::move(note);
+    return Record(event);
+  };
+  EXPECT_EQ(record("container a").request.verb, Verb::kCreate);
+  const Correlation other = record("container b");
+  EXPECT_EQ(other.request.verb, Verb::kCreate);
+  EXPECT_EQ(other.request.event->message, "container b");
+  // Each has its own series, whichever of them comes next.
+  const Correlation again = record("container a");
+  EXPECT_EQ(again.request.verb, Verb::kPatch);
+  EXPECT_EQ(again.request.event->message, "container a");
+  EXPECT_EQ(record("container b").request.verb, Verb::kPatch);
+  EXPECT_EQ(record("container b").action, Action::kMerge);
+}
+
+TEST_F(SeriesCorrelatorTest, ManyNotesBecomeOneCombinedSeries) {
+  const auto record = [&](int number) {
+    Event event = MakeEvent();
+    event.message = "attempt " + std::to_string(number);
+    return Record(event);
+  };
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(record(i).request.verb, Verb::kCreate) << i;
+  const Correlation combined = record(9);
+  EXPECT_EQ(combined.request.verb, Verb::kCreate);
+  EXPECT_EQ(combined.request.event->message, "(combined from similar events): attempt 9");
+  EXPECT_EQ(record(10).request.verb, Verb::kPatch);
+  for (int i = 11; i < 100; ++i) EXPECT_EQ(record(i).action, Action::kMerge) << i;
+  // One of the nine is still itself.
+  EXPECT_EQ(record(3).request.verb, Verb::kPatch);
+  // After a while without any, notes are taken for what they say again.
+  Advance(seconds(601));
+  EXPECT_EQ(record(200).request.event->message, "attempt 200");
+}
+
+TEST_F(SeriesCorrelatorTest, ACombinedNoteIsNoLongerThanAServerTakes) {
+  Use({.aggregate_after = 1});
+  Event event = MakeEvent();
+  event.message = std::string(1024, 'x');
+  const std::string note = Record(event).request.event->message;
+  EXPECT_EQ(note.size(), 1024u);
+  EXPECT_TRUE(note.starts_with("(combined from similar events): x"));
+  EXPECT_TRUE(note.ends_with("x..."));
+}
+
+TEST_F(SeriesCorrelatorTest, UpstreamsNotesAreLost) {
+  SeriesCorrelator upstream({}, /*upstream_exact=*/true);
+  Event event = MakeEvent();
+  (void)upstream.Correlate(std::make_shared<const Event>(event), now_, steady_);
+  event.message = "another";
+  const Correlation second =
+      upstream.Correlate(std::make_shared<const Event>(event), now_, steady_);
+  EXPECT_EQ(second.request.verb, Verb::kPatch);
+  EXPECT_EQ(second.request.event->message, "note");
+}
+
 TEST_F(SeriesCorrelatorTest, AnObjectThatChangesHasASeriesAllTheSame) {
   Event event = MakeEvent();
   event.involved_object.resource_version = "1";

@@ -73,7 +73,7 @@ class Api {
 
  private:
   class Impl;
-  const std::unique_ptr<Impl> impl_;
+  const std::shared_ptr<Impl> impl_;  // shared with the requests that are being answered
 };
 
 // Answers with a failure as Kubernetes words it, in the representation that the

@@ -43,9 +43,9 @@ struct IndexEntry {
 // they are called from any thread. Values that they cannot read get no index entries
 // and the default lifetime of their own choice.
 struct Schema {
-  // What the value can be found by.
+  // What the value can be found by. Null: nothing.
   std::function<std::vector<IndexEntry>(std::string_view key, std::string_view value)> index{};
-  // How long an entry lives after the write that made it; > 0.
+  // How long an entry lives after the write that made it; at least a second. Null: for ever.
   std::function<std::chrono::seconds(std::string_view key, std::string_view value)> lifetime{};
 };
 
@@ -59,7 +59,8 @@ struct Write {
 };
 
 // What became of it. `committed` is false where the key was not as expected, or where
-// there was nothing to delete; `current` is then what is there instead.
+// there was nothing to delete; `current`, which is set in that case only, is what is
+// there instead.
 struct Written {
   bool committed = false;
   Revision revision = 0;           // of this write; where not committed, the latest one
@@ -141,6 +142,10 @@ class Watch {
   };
   // The next changes, at most `max`; none where there are no more yet: `ready` is then called
   // once, when there are. kExpired when what comes next was compacted away: the watch is over.
+  //
+  // May be asked at any time, also before `ready` came: `revision` then says how far a quiet
+  // watch has seen. Does not block: a watch that has to read from disk says "none yet" and
+  // calls `ready` when it has read. REQUIRES: max > 0
   virtual Result<Batch> Next(std::size_t max) = 0;
 };
 
@@ -194,6 +199,8 @@ class Store {
 
   // Changes of keys with that prefix, after `after`; 0: after now. kExpired where that was
   // compacted away. A revision of the future is waited for. The watch must not outlive the store.
+  // `ready` comes without any lock held, so it may call Next(), or destroy the watch. One that
+  // was under way when the watch was destroyed may still come: it must own what it needs.
   virtual Result<std::unique_ptr<Watch>> NewWatch(std::string prefix, Revision after,
                                                   std::function<void()> ready) = 0;
 

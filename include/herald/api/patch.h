@@ -32,4 +32,10 @@ HERALD_EXPORT Result<Event> ApplyPatch(const Event& event, EventApi api, PatchTy
                                        std::string_view patch,
                                        std::vector<std::string>* field_errors = nullptr);
 
+// The same for an event that is not needed as it was, without a copy. With an error
+// *event is in an undefined state.
+HERALD_EXPORT Status ApplyPatchInPlace(Event* event, EventApi api, PatchType type,
+                                       std::string_view patch,
+                                       std::vector<std::string>* field_errors = nullptr);
+
 }  // namespace herald

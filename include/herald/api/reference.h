@@ -25,6 +25,8 @@ HERALD_EXPORT Result<ObjectReference> ReferenceFromJson(std::string_view object)
 // name and the time in hex nanoseconds, as every Kubernetes component builds it.
 // Where that is no valid event name (too long, upper case) it is a random UUID.
 HERALD_EXPORT std::string MakeEventName(std::string_view object_name, WallTime time);
+// The same into a text that was another before, and whose memory will do again.
+HERALD_EXPORT void MakeEventName(std::string_view object_name, WallTime time, std::string* out);
 
 // A name from metadata.generateName as the server makes it up: at most 58 bytes of
 // the prefix, then five random characters without vowels, so that none spells a word.

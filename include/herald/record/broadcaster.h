@@ -41,12 +41,32 @@ struct BroadcasterOptions {
   // Where the work is done. Null: a thread of the broadcaster's own. Must outlive the
   // broadcaster and every request that its sinks have not answered.
   Executor* executor = nullptr;
-  const Clock* clock = nullptr;  // null: the executor's
-  LogFunction log{};             // what goes wrong inside; null: nothing is told
+  // For the broadcaster's own thread. Null: the system's. With an executor the time is
+  // the executor's, by which its timers run; this must then be null or the same.
+  const Clock* clock = nullptr;
+  // What goes wrong inside; null: nothing is told. It lives as long as the broadcaster
+  // and every recorder, so it must not own one of its recorders: neither would ever be
+  // destroyed.
+  LogFunction log{};
   // Do exactly as client-go does, faults included. doc/compatibility.md lists them.
   bool upstream_exact = false;
   // How long the destructor waits for what is still to be written.
   std::chrono::milliseconds drain{5000};
+};
+
+// Where events wait on disk that the sink does not take: those that were tried in vain
+// because it could not be reached or was broken, and those that are left at Shutdown().
+// They keep their names and times, are tried again every minute, and by the next
+// process that is given the directory. One of a process' sinks per directory.
+struct SpoolOptions {
+  std::string directory{};  // made if only its last part is missing; on a local disk
+  std::uint64_t max_bytes = 64 << 20;
+  // How much is written, read and removed at a time.
+  std::uint64_t segment_bytes = 1 << 20;
+  // An event that ended as kSpooled survives the death of the process. With this, that
+  // of the machine as well, for the price of a wait for the disk per event; otherwise
+  // the disk is waited for once per segment and at Shutdown().
+  bool sync = false;
 };
 
 struct SinkOptions {
@@ -64,6 +84,9 @@ struct SinkOptions {
   // The program's own Pod or Node. After a loss an event about it says how many
   // events were lost and why, at most once a minute. Unset: none is written.
   std::optional<ObjectReference> self{};
+  // Unset: what cannot be delivered is lost, and counted. client-go has nothing like it,
+  // so StartRecordingToSink() refuses it together with upstream_exact.
+  std::optional<SpoolOptions> spool{};
 };
 
 // Events as one consumer takes them, in the order in which they were recorded.
@@ -105,8 +128,10 @@ class HERALD_EXPORT Watcher {
 
 // What is left after Flush() or Shutdown().
 struct DrainReport {
-  bool complete = false;        // everything recorded before the call has its outcome
-  std::uint64_t in_flight = 0;  // events that have none yet (Flush) or were lost (Shutdown)
+  bool complete = false;  // everything recorded before the call has its outcome
+  // If not complete: how many events have none yet, those recorded since the call
+  // included (Flush), or were lost or spooled (Shutdown).
+  std::uint64_t in_flight = 0;
 };
 
 // A Broadcaster hands each recorded event to every listener: watchers, logs, sinks.
@@ -144,8 +169,10 @@ class HERALD_EXPORT Broadcaster {
   Status StartLogging(std::function<void(std::string_view)> print);
   // Each event as the message "Event occurred" with fields.
   Status StartStructuredLogging(LogFunction log);
-  // Writes each event to the sink. There may be several sinks; each has its own
-  // correlation, queue and statistics.
+  // Writes each event to the sink, which is held until Shutdown(), and may hold recorders
+  // of this broadcaster itself. There may be several sinks; each has its own
+  // correlation, queue and statistics. An error if its spool cannot be opened: kConflict
+  // where another process or sink has it.
   Status StartRecordingToSink(std::shared_ptr<Sink> sink, SinkOptions options = {});
 
   // Hands out an event that some other program made. Blocks while the queue is full.
@@ -160,7 +187,8 @@ class HERALD_EXPORT Broadcaster {
   void WritePrometheusText(std::string* out) const;
 
   // Waits until all that was recorded before this call has its outcome, and writes
-  // the counts of open series; gives up after `patience`.
+  // the counts of open series; gives up after `patience`. What is recorded meanwhile is
+  // not waited for.
   DrainReport Flush(std::chrono::nanoseconds patience);
 
   // Flushes, then stops for good: later events are counted as lost, watchers end

@@ -36,6 +36,10 @@ class HERALD_EXPORT FakeRecorder {
     EventApi api = EventApi::kCoreV1;
     // Appends what the event is about: ` involvedObject{kind=Pod,apiVersion=v1}`.
     bool include_object = false;
+    // With kEventsV1: the action before the note, and behind it what kind of object the
+    // event is about, that of the related one, and the annotations, where there are any:
+    // `Normal Bound Binding m {kind=Pod,apiVersion=v1} {kind=Node,apiVersion=v1} map[k:v]`.
+    bool verbose = false;
   };
 
   FakeRecorder() : FakeRecorder(Options()) {}

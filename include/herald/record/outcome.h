@@ -26,25 +26,33 @@ enum class Outcome : std::uint8_t {
   kLost,      // still waiting when the broadcaster was shut down, or recorded after it
   kInvalid,   // no such event can exist: no reference, no such type, about an event
   kNoSink,    // nobody was there to write it
+  kSpooled,   // kept on disk; recorded again when it comes back (SinkOptions::spool)
 };
-inline constexpr std::size_t kOutcomes = 9;
+inline constexpr std::size_t kOutcomes = 10;
 
 // "written", "merged", ...
 HERALD_EXPORT std::string_view OutcomeName(Outcome outcome);
 
 // Told about an event once per sink that took it in, or once if none did (a full or
 // stopped broadcaster, an invalid event), from any thread and without locks held. Must
-// not block. The status says why where the outcome is not a good one.
+// not block. The status says why where the outcome is not a good one. It may record;
+// but an event that is recorded from here and cannot even be queued is only counted,
+// and told neither to this function nor to the log.
 using OutcomeFunction = std::function<void(Outcome, const Status&)>;
 
 // Where the events of one sink have gone. A consistent snapshot:
 // recorded == the sum of outcomes + in_flight.
 struct SinkStats {
-  std::uint64_t recorded = 0;  // since the sink was started
+  std::uint64_t recorded = 0;  // since the sink was started, and come back from disk
   std::array<std::uint64_t, kOutcomes> outcomes{};
   std::uint64_t in_flight = 0;  // queued, being written, or counted but not yet written
   std::uint64_t requests = 0;   // attempts made
   std::uint64_t retries = 0;    // of which repeats
+  // Only with a spool, and about events that have ended as kSpooled, in this process or
+  // an earlier one.
+  std::uint64_t spool_bytes = 0;      // on disk now
+  std::uint64_t spool_dropped = 0;    // events that made room for later ones
+  std::uint64_t spool_corrupted = 0;  // damaged places on disk that were passed over
 
   std::uint64_t operator[](Outcome outcome) const {
     return outcomes[static_cast<std::size_t>(outcome)];

@@ -12,6 +12,7 @@
 #include "herald/base/clock.h"
 #include "herald/base/export.h"
 #include "herald/base/log.h"
+#include "herald/record/api_choice.h"
 #include "herald/record/outcome.h"
 
 namespace herald {
@@ -24,6 +25,10 @@ struct RecorderOptions {
   // new-style ones form series and are written to events.k8s.io/v1, which every
   // server since 1.19 offers. This is the whole difference: the calls are the same.
   EventApi api = EventApi::kCoreV1;
+  // Decides instead of `api` if set: what is recorded waits in memory until it has, at
+  // most as much as of events that wait to be tried again. Watchers and logs see events
+  // at once, in a form that is neither: event_time, source and the whole message.
+  std::shared_ptr<ApiChoice> api_choice{};
   // Told what became of each event of this recorder. Optional.
   OutcomeFunction on_outcome{};
 };

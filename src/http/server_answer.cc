@@ -1,4 +1,4 @@
-#include "http/answer.h"
+#include "http/server_answer.h"
 
 #include <algorithm>
 #include <cstring>

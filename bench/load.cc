@@ -1,0 +1,355 @@
+// A load generator for event servers: HTTP/2 over TLS, bodies made before the clock
+// runs, answers checked for their status and their length and not decoded, so that what
+// is measured is the server and not the client. tools/bench-server drives it against
+// kube-apiserver and against heraldd.
+//
+//   load --server URL --ca FILE --token TOKEN --work create --in-flight 32 --seconds 10
+//
+// Prints one line of JSON.
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "http/client.h"
+
+namespace herald {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+struct Options {
+  std::string server;
+  std::string ca;
+  std::string token;
+  std::string work = "create";
+  std::string run = "a";  // distinguishes the names of one run from those of another
+  int in_flight = 32;
+  int seconds = 10;
+  int events = 10'000;  // how many there are to work on (fill, get, patch, lists)
+  int watchers = 20;
+};
+
+constexpr std::string_view kCollection = "/api/v1/namespaces/default/events";
+
+std::string EventName(const Options& options, std::int64_t number) {
+  return fmt::format("web-{}.{}{:012x}", number, options.run, number);
+}
+
+// The event of doc/benchmarks.md, about pod number `number`.
+std::string EventBody(const Options& options, std::int64_t number) {
+  return fmt::format(
+      R"({{"kind":"Event","apiVersion":"v1","metadata":{{"name":"{}","namespace":"default"}},)"
+      R"("involvedObject":{{"kind":"Pod","namespace":"default","name":"web-{}","uid":)"
+      R"("ce611c62-6c1a-4bd8-9029-{:012x}","apiVersion":"v1","resourceVersion":"429837"}},)"
+      R"("reason":"Started","message":"Started container web","source":{{"component":"kubelet",)"
+      R"("host":"node-1"}},"firstTimestamp":"2026-11-15T19:00:00Z","lastTimestamp":)"
+      R"("2026-11-15T19:00:00Z","count":1,"type":"Normal","eventTime":null,)"
+      R"("reportingComponent":"kubelet","reportingInstance":"node-1"}})",
+      EventName(options, number), number, number);
+}
+
+std::chrono::microseconds OwnCpu() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto micros = [](const timeval& t) { return t.tv_sec * 1'000'000LL + t.tv_usec; };
+  return std::chrono::microseconds(micros(usage.ru_utime) + micros(usage.ru_stime));
+}
+
+// Keeps `in_flight` requests under way until the time is over or the work is done. All
+// callbacks run on the client's one thread, so nothing here needs a lock but the end.
+class Run {
+ public:
+  Run(http::Client* client, const Options& options) : client_(client), options_(options) {}
+
+  // REQUIRES: make(n) gives the n-th request, or an empty method when there are no more
+  void Go(std::function<http::Request(std::int64_t)> make, int expected_status) {
+    make_ = std::move(make);
+    expected_status_ = expected_status;
+    begun_ = SteadyClock::now();
+    ends_ = begun_ + std::chrono::seconds(options_.seconds);
+    client_->Post([this] {
+      for (int i = 0; i < options_.in_flight; ++i) Next();
+    });
+    std::unique_lock lock(mu_);
+    done_.wait(lock, [this] { return finished_; });
+    took_ = SteadyClock::now() - begun_;
+  }
+
+  std::int64_t completed() const { return completed_; }
+  std::int64_t failed() const { return failed_; }
+  std::int64_t bytes() const { return bytes_; }
+  double seconds() const { return std::chrono::duration<double>(took_).count(); }
+  double LatencyMs(double quantile) {
+    if (latencies_.empty()) return 0;
+    const auto at = latencies_.begin() + static_cast<std::ptrdiff_t>(
+                                             quantile * static_cast<double>(latencies_.size() - 1));
+    std::nth_element(latencies_.begin(), at, latencies_.end());
+    return static_cast<double>(*at) / 1e6;
+  }
+
+ private:
+  struct Call {
+    SteadyClock::time_point begun;
+    int status = 0;
+    std::int64_t bytes = 0;
+  };
+
+  void Next() {
+    const SteadyClock::time_point now = SteadyClock::now();
+    http::Request request = now < ends_ ? make_(sent_) : http::Request{.method = ""};
+    if (request.method.empty()) {
+      if (open_ == 0) Finish();
+      return;
+    }
+    ++sent_;
+    ++open_;
+    request.headers.Add("authorization", "Bearer " + options_.token);
+    request.headers.Add("accept-encoding", "identity");
+    auto call = std::make_shared<Call>(Call{.begun = now});
+    client_->Start(std::move(request), {},
+                   {.head = [call](const http::ResponseHead& head) { call->status = head.status; },
+                    .data =
+                        [call](std::string_view data) {
+                          call->bytes += static_cast<std::int64_t>(data.size());
+                        },
+                    .done = [this, call](const Status& status) { Done(*call, status); }});
+  }
+
+  void Done(const Call& call, const Status& status) {
+    --open_;
+    // No answer of these servers is shorter, a failure's body included.
+    if (status.ok() && call.status == expected_status_ && call.bytes > 50) {
+      ++completed_;
+      bytes_ += call.bytes;
+      latencies_.push_back((SteadyClock::now() - call.begun).count());
+    } else if (++failed_ == 1) {
+      std::cerr << fmt::format("load: the first failure: HTTP {} {}\n", call.status,
+                               status.ToString());
+    }
+    Next();
+  }
+
+  void Finish() {
+    const std::lock_guard lock(mu_);
+    finished_ = true;
+    done_.notify_all();
+  }
+
+  http::Client* const client_;
+  const Options& options_;
+  std::function<http::Request(std::int64_t)> make_;
+  int expected_status_ = 200;
+  SteadyClock::time_point begun_;
+  SteadyClock::time_point ends_;
+  SteadyClock::duration took_{};
+  std::int64_t sent_ = 0;
+  std::int64_t open_ = 0;
+  std::int64_t completed_ = 0;
+  std::int64_t failed_ = 0;
+  std::int64_t bytes_ = 0;
+  std::vector<std::int64_t> latencies_;
+
+  std::mutex mu_;
+  std::condition_variable done_;
+  bool finished_ = false;
+};
+
+http::Request Post(std::string body) {
+  return {.method = "POST",
+          .target = std::string(kCollection),
+          .authority = {},
+          .headers = {{"content-type", "application/json"}},
+          .body = std::move(body)};
+}
+
+// Watches whose frames are counted by their newlines.
+class Watchers {
+ public:
+  Watchers(http::Client* client, const Options& options, const std::string& resource_version)
+      : client_(client), counts_(static_cast<std::size_t>(options.watchers)) {
+    for (std::atomic<std::int64_t>& count : counts_) {
+      http::Request request{
+          .method = "GET",
+          .target = fmt::format("{}?watch=true&resourceVersion={}", kCollection, resource_version),
+          .authority = {},
+          .headers = {{"authorization", "Bearer " + options.token},
+                      {"accept-encoding", "identity"}},
+          .body = {}};
+      calls_.push_back(client_->Start(std::move(request), {},
+                                      {.head =
+                                           [this](const http::ResponseHead& head) {
+                                             if (head.status == 200) opened_.fetch_add(1);
+                                           },
+                                       .data =
+                                           [&count](std::string_view data) {
+                                             count.fetch_add(
+                                                 std::count(data.begin(), data.end(), '\n'),
+                                                 std::memory_order_relaxed);
+                                           },
+                                       .done = {}}));
+    }
+    while (opened_.load() < options.watchers)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ~Watchers() {
+    for (const http::Client::CallId call : calls_) client_->Cancel(call);
+  }
+
+  // Until each has received that many frames, or nothing has come for ten seconds.
+  std::int64_t WaitFor(std::int64_t each) {
+    std::int64_t before = -1;
+    for (int quiet = 0; quiet < 1000; ++quiet) {
+      std::int64_t total = 0;
+      for (const std::atomic<std::int64_t>& count : counts_) total += count.load();
+      if (total >= each * static_cast<std::int64_t>(counts_.size())) return total;
+      if (total != before) quiet = 0;
+      before = total;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return before;
+  }
+
+ private:
+  http::Client* const client_;
+  std::vector<std::atomic<std::int64_t>> counts_;
+  std::atomic<int> opened_{0};
+  std::vector<http::Client::CallId> calls_;
+};
+
+std::string CurrentVersion(http::Client& client, const Options& options) {
+  const Result<http::Response> response =
+      client.Fetch({.method = "GET",
+                    .target = fmt::format("{}?limit=1", kCollection),
+                    .authority = {},
+                    .headers = {{"authorization", "Bearer " + options.token}},
+                    .body = {}});
+  if (!response) return "";
+  constexpr std::string_view kMember = "\"resourceVersion\":\"";
+  const std::size_t at = response->body.find(kMember);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + kMember.size();
+  return response->body.substr(begin, response->body.find('"', begin) - begin);
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app("A load generator for event servers.", "load");
+  app.add_option("--server", options.server)->required();
+  app.add_option("--ca", options.ca)->required();
+  app.add_option("--token", options.token)->required();
+  app.add_option("--work", options.work,
+                 "fill, create, patch, get, list, list-page, list-by-object, watch");
+  app.add_option("--run", options.run);
+  app.add_option("--in-flight", options.in_flight);
+  app.add_option("--seconds", options.seconds);
+  app.add_option("--events", options.events);
+  app.add_option("--watchers", options.watchers);
+  CLI11_PARSE(app, argc, argv);
+
+  std::ifstream file(options.ca);
+  std::ostringstream ca;
+  ca << file.rdbuf();
+  http::ClientOptions client_options;
+  client_options.url = options.server;
+  client_options.tls = [ca = ca.str()]() -> Result<http::ClientTls> {
+    http::ClientTls tls;
+    tls.ca = ca;
+    return tls;
+  };
+  Result<std::unique_ptr<http::Client>> client = http::Client::Open(client_options);
+  // Watchers read on a thread of their own, so that they do not slow down the writers.
+  Result<std::unique_ptr<http::Client>> watching = http::Client::Open(client_options);
+  if (!client || !watching) {
+    std::cerr << client.error().message() << "\n";
+    return 1;
+  }
+
+  const bool creates =
+      options.work == "create" || options.work == "fill" || options.work == "watch";
+  if (options.work == "fill") options.seconds = 3600;
+  // Bodies are ready before the clock runs; a long run makes the rest as it goes.
+  std::vector<std::string> bodies;
+  if (creates)
+    for (std::int64_t i = 0; i < std::min(options.events, 200'000); ++i)
+      bodies.push_back(EventBody(options, i));
+
+  Run run(client->get(), options);
+  std::unique_ptr<Watchers> watchers;
+  if (options.work == "watch")
+    watchers =
+        std::make_unique<Watchers>(watching->get(), options, CurrentVersion(**watching, options));
+  const auto cpu_before = OwnCpu();
+  const auto wall_before = SteadyClock::now();
+  if (creates) {
+    run.Go(
+        [&](std::int64_t n) -> http::Request {
+          if (n < static_cast<std::int64_t>(bodies.size()))
+            return Post(std::move(bodies[static_cast<std::size_t>(n)]));
+          if (options.work == "fill" && n >= options.events) return {.method = ""};
+          return Post(EventBody(options, n));
+        },
+        201);
+  } else if (options.work == "patch") {
+    run.Go(
+        [&](std::int64_t n) -> http::Request {
+          return {
+              .method = "PATCH",
+              .target = fmt::format("{}/{}", kCollection, EventName(options, n % options.events)),
+              .authority = {},
+              .headers = {{"content-type", "application/strategic-merge-patch+json"}},
+              .body = fmt::format(R"({{"count":{},"lastTimestamp":"2026-11-15T20:00:00Z"}})",
+                                  n / options.events + 2)};
+        },
+        200);
+  } else {
+    const auto target = [&](std::int64_t n) {
+      if (options.work == "get")
+        return fmt::format("{}/{}", kCollection, EventName(options, n * 7919 % options.events));
+      if (options.work == "list-page") return fmt::format("{}?limit=500", kCollection);
+      if (options.work == "list-by-object")
+        return fmt::format("{}?fieldSelector=involvedObject.name%3Dweb-{}", kCollection,
+                           n * 7919 % options.events);
+      return std::string(kCollection);
+    };
+    run.Go(
+        [&](std::int64_t n) -> http::Request {
+          return {.method = "GET", .target = target(n), .authority = {}, .headers = {}, .body = {}};
+        },
+        200);
+  }
+  const std::int64_t deliveries = watchers ? watchers->WaitFor(run.completed()) : 0;
+  const double wall = std::chrono::duration<double>(SteadyClock::now() - wall_before).count();
+  const double cpu = std::chrono::duration<double>(OwnCpu() - cpu_before).count();
+  watchers.reset();
+
+  std::cout << fmt::format(
+      R"({{"work":"{}","in_flight":{},"completed":{},"failed":{},"seconds":{:.3f},"per_second":{:.1f},)"
+      R"("p50_ms":{:.3f},"p99_ms":{:.3f},"bytes":{},"deliveries":{},"deliveries_per_second":{:.1f},)"
+      R"("cpu_seconds":{:.3f},"cpu_share":{:.3f}}})"
+      "\n",
+      options.work, options.in_flight, run.completed(), run.failed(), run.seconds(),
+      static_cast<double>(run.completed()) / run.seconds(), run.LatencyMs(0.5), run.LatencyMs(0.99),
+      run.bytes(), deliveries, static_cast<double>(deliveries) / wall, cpu,
+      cpu / wall / static_cast<double>(std::thread::hardware_concurrency()));
+  return run.failed() == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace herald
+
+int main(int argc, char** argv) { return herald::Main(argc, argv); }

@@ -1,0 +1,331 @@
+// The store on RocksDB, alone: creates by many writers, gets, lists, index queries, watches.
+//
+// The data directory is below $HERALD_BENCH_DIR or the temporary directory: on a disk, or
+// a sync costs nothing and the figures mean nothing. $HERALD_BENCH_ENTRIES (100,000) says how
+// many entries the store of the reads has.
+#include <benchmark/benchmark.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <semaphore>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "store/rocks_store.h"
+#include "store/store.h"
+
+namespace herald::store {
+namespace {
+
+// An event of 700 bytes as they are stored, with five index entries: by uid, by name, by reason, by
+// type and by time. Compresses as events do.
+struct Sample {
+  std::string key;
+  std::string value;
+};
+
+Sample MakeSample(std::uint64_t number) {
+  Random random(number);
+  Sample sample;
+  sample.key = fmt::format("/registry/events/namespace-{}/pod-{}.{:016x}", number % 50, number / 8,
+                           random.Next());
+  sample.value = fmt::format(
+      R"({{"uid":"{:016x}{:016x}","name":"namespace-{}/pod-{}","reason":"{}","type":"{}",)"
+      R"("lastTimestamp":"{:012}","metadata":{{"creationTimestamp":"2026-11-15T23:00:00Z",)"
+      R"("managedFields":[{{"manager":"kubelet","operation":"Update","apiVersion":"v1"}}]}},)"
+      R"("source":{{"component":"kubelet","host":"node-{}"}},"message":")",
+      number / 8, number * 7919, number % 50, number / 8, number % 3 == 0 ? "Pulled" : "BackOff",
+      number % 3 == 0 ? "Normal" : "Warning", number, number % 100);
+  while (sample.value.size() < 690) {
+    sample.value += fmt::format("Back-off restarting container {:x} ", random.Next() % 65536);
+  }
+  sample.value.resize(698);
+  sample.value += "\"}";
+  return sample;
+}
+
+std::string_view Field(std::string_view value, std::string_view name) {
+  const std::string start = fmt::format("\"{}\":\"", name);
+  const std::size_t at = value.find(start);
+  if (at == std::string_view::npos) return {};
+  const std::size_t from = at + start.size();
+  return value.substr(from, value.find('"', from) - from);
+}
+
+Schema MakeSchema() {
+  Schema schema;
+  schema.index = [](std::string_view, std::string_view value) {
+    std::vector<IndexEntry> entries;
+    std::uint8_t index = 0;
+    for (const char* field : {"uid", "name", "reason", "type", "lastTimestamp"}) {
+      entries.push_back({++index, std::string(Field(value, field))});
+    }
+    return entries;
+  };
+  schema.lifetime = [](std::string_view, std::string_view) { return std::chrono::hours(1); };
+  return schema;
+}
+
+std::filesystem::path BenchDirectory() {
+  const char* directory = std::getenv("HERALD_BENCH_DIR");
+  std::filesystem::path base =
+      directory != nullptr ? directory : std::filesystem::temp_directory_path();
+  return base / fmt::format("herald-store-bench-{}", ::getpid());
+}
+
+std::filesystem::path WriteDirectory() { return BenchDirectory() / "writes"; }
+std::filesystem::path ReadDirectory() { return BenchDirectory() / "reads"; }
+
+std::uint64_t EntriesOfReads() {
+  const char* entries = std::getenv("HERALD_BENCH_ENTRIES");
+  return entries != nullptr ? std::strtoull(entries, nullptr, 10) : 100'000;
+}
+
+std::unique_ptr<RocksStore> OpenStore(const std::filesystem::path& directory) {
+  StoreOptions options;
+  options.schema = MakeSchema();
+  RocksStoreOptions rocks;
+  rocks.db.directory = directory;
+  auto store = RocksStore::Open(options, rocks);
+  HERALD_CHECK(store.has_value(), store ? "" : store.error().ToString());
+  return std::move(*store);
+}
+
+// Keeps `in_flight` writes waiting: completions hand their turn to one thread that sends the next,
+// as the connections of a server do for its clients. What is sent was made before.
+class Writers {
+ public:
+  Writers(Store* store, std::uint64_t first, std::uint64_t count) : store_(*store), took_(count) {
+    samples_.reserve(count);
+    for (std::uint64_t i = 0; i < count; ++i) samples_.push_back(MakeSample(first + i));
+  }
+
+  void Run(int in_flight) {
+    turns_.release(in_flight);
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      turns_.acquire();
+      const auto start = std::chrono::steady_clock::now();
+      store_.Commit({std::move(samples_[i].key),
+                     std::make_shared<const std::string>(std::move(samples_[i].value)), 0},
+                    [this, start, i](const Result<Written>& written) {
+                      HERALD_CHECK(written && written->committed, "a create failed");
+                      const std::chrono::duration<double, std::milli> took =
+                          std::chrono::steady_clock::now() - start;
+                      took_[i] = took.count();
+                      turns_.release();
+                    });
+    }
+    for (int i = 0; i < in_flight; ++i) turns_.acquire();
+    std::sort(took_.begin(), took_.end());
+  }
+
+  double Percentile(double p) const {
+    return took_[static_cast<std::size_t>(p * static_cast<double>(took_.size() - 1))];
+  }
+
+ private:
+  Store& store_;
+  std::vector<Sample> samples_;
+  std::vector<double> took_;  // milliseconds
+  std::counting_semaphore<> turns_{0};
+};
+
+double ResidentMegabytes() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with("VmRSS:")) return std::strtod(line.c_str() + 6, nullptr) / 1024;
+  }
+  return 0;
+}
+
+void BM_Create(benchmark::State& state) {
+  constexpr std::uint64_t kWrites = 200'000;
+  const auto directory = WriteDirectory();
+  double p50 = 0;
+  double p99 = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    std::filesystem::remove_all(directory);
+    auto store = OpenStore(directory);
+    Writers writers(store.get(), 0, kWrites);
+    state.ResumeTiming();
+    writers.Run(static_cast<int>(state.range(0)));
+    state.PauseTiming();
+    p50 = writers.Percentile(0.5);
+    p99 = writers.Percentile(0.99);
+    store.reset();
+    std::filesystem::remove_all(directory);
+    state.ResumeTiming();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kWrites));
+  state.counters["p50_ms"] = p50;
+  state.counters["p99_ms"] = p99;
+}
+BENCHMARK(BM_Create)
+    ->Arg(1)
+    ->Arg(32)
+    ->Arg(256)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
+// One store for all that only reads, filled once.
+Store& FilledStore() {
+  static const std::unique_ptr<RocksStore> store = [] {
+    const auto directory = ReadDirectory();
+    {
+      auto filling = OpenStore(directory);
+      constexpr std::uint64_t kAtOnce = 100'000;
+      for (std::uint64_t i = 0; i < EntriesOfReads(); i += kAtOnce) {
+        Writers(filling.get(), i, std::min(kAtOnce, EntriesOfReads() - i)).Run(256);
+      }
+    }
+    const auto start = std::chrono::steady_clock::now();
+    auto opened = OpenStore(directory);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    std::fprintf(stderr, "opened %llu entries in %.2f s, %.0f MB resident\n",
+                 static_cast<unsigned long long>(EntriesOfReads()), took.count(),
+                 ResidentMegabytes());
+    std::atexit([] { std::filesystem::remove_all(BenchDirectory()); });
+    return opened;
+  }();
+  return *store;
+}
+
+void BM_Get(benchmark::State& state) {
+  Store& store = FilledStore();
+  Random random(1);
+  for (auto _ : state) {
+    // Among the newest, as those who look at events do.
+    const std::uint64_t entries = EntriesOfReads();
+    const std::uint64_t number =
+        entries - 1 - random.Next() % std::min<std::uint64_t>(10'000, entries);
+    std::promise<void> found;
+    store.Get(MakeSample(number).key, [&found](const Result<std::optional<Entry>>& entry) {
+      HERALD_CHECK(entry && *entry, "an entry is missing");
+      found.set_value();
+    });
+    found.get_future().wait();
+  }
+}
+BENCHMARK(BM_Get)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+void ReadAndWait(Store& store, Query query, std::size_t expected) {
+  std::promise<void> read;
+  store.Read(std::move(query), [&read, expected](const Result<Page>& page) {
+    HERALD_CHECK(page.has_value(), page ? "" : page.error().ToString());
+    HERALD_CHECK(expected == 0 || page->entries.size() == expected,
+                 fmt::format("{} entries", page->entries.size()));
+    read.set_value();
+  });
+  read.get_future().wait();
+}
+
+void BM_List10000(benchmark::State& state) {
+  Store& store = FilledStore();
+  for (auto _ : state) {
+    Query query;
+    query.start = "/registry/events/";
+    query.limit = 10'000;
+    ReadAndWait(store, std::move(query), 10'000);
+  }
+  state.counters["MB_resident"] = ResidentMegabytes();
+}
+BENCHMARK(BM_List10000)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void BM_FindByUid(benchmark::State& state) {
+  Store& store = FilledStore();
+  Random random(2);
+  for (auto _ : state) {
+    const Sample sample = MakeSample(random.Next() % EntriesOfReads());
+    Query query;
+    query.by.emplace();
+    query.by->index = 1;
+    query.by->from = Field(sample.value, "uid");
+    query.by->to = query.by->from + '\0';
+    ReadAndWait(store, std::move(query), 1);
+  }
+}
+BENCHMARK(BM_FindByUid)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+void BM_NewestHundred(benchmark::State& state) {
+  Store& store = FilledStore();
+  for (auto _ : state) {
+    Query query;
+    query.by.emplace();
+    query.by->index = 5;
+    query.by->to = "\xff";
+    query.by->descending = true;
+    query.limit = 100;
+    ReadAndWait(store, std::move(query), 100);
+  }
+}
+BENCHMARK(BM_NewestHundred)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+// Creates while 20 watches take every change.
+void BM_CreateWith20Watches(benchmark::State& state) {
+  constexpr std::uint64_t kWrites = 100'000;
+  const auto directory = WriteDirectory();
+  for (auto _ : state) {
+    state.PauseTiming();
+    std::filesystem::remove_all(directory);
+    auto store = OpenStore(directory);
+    struct Reader {
+      std::counting_semaphore<> ready{0};
+      std::unique_ptr<Watch> watch;
+      std::uint64_t seen = 0;
+    };
+    std::vector<std::shared_ptr<Reader>> readers;
+    for (int i = 0; i < 20; ++i) {
+      auto reader = std::make_shared<Reader>();
+      auto watch = store->NewWatch("/", 0, [reader] { reader->ready.release(); });
+      HERALD_CHECK(watch.has_value());
+      reader->watch = std::move(*watch);
+      readers.push_back(std::move(reader));
+    }
+    Writers writers(store.get(), 0, kWrites);
+    state.ResumeTiming();
+    std::vector<std::thread> threads;
+    for (const auto& reader : readers) {
+      threads.emplace_back([reader] {
+        while (reader->seen < kWrites) {
+          auto batch = reader->watch->Next(256);
+          HERALD_CHECK(batch.has_value(), batch ? "" : batch.error().ToString());
+          reader->seen += batch->changes.size();
+          if (batch->changes.empty()) reader->ready.acquire();
+        }
+      });
+    }
+    writers.Run(256);
+    for (std::thread& thread : threads) thread.join();
+    state.PauseTiming();
+    for (const auto& reader : readers) reader->watch.reset();
+    store.reset();
+    std::filesystem::remove_all(directory);
+    state.ResumeTiming();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kWrites));
+}
+BENCHMARK(BM_CreateWith20Watches)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
+}  // namespace
+}  // namespace herald::store

@@ -1,0 +1,33 @@
+#include "node_agent/event_setup.h"
+
+#include <utility>
+
+namespace node_agent {
+
+using herald::LogLevel;
+
+std::unique_ptr<herald::Broadcaster> MakeEventRecorder(Dependencies* dependencies,
+                                                       const std::string& component,
+                                                       const std::string& node_name,
+                                                       herald::BroadcasterOptions options) {
+  if (dependencies->recorder) return nullptr;
+  const herald::LogFunction& log = dependencies->log;
+  options.log = log;
+  auto broadcaster = std::make_unique<herald::Broadcaster>(options);
+  dependencies->recorder = broadcaster->NewRecorder({.component = component, .host = node_name});
+  herald::Status status;
+  if (log) status = broadcaster->StartStructuredLogging(log);
+  if (dependencies->sink) {
+    // Should events be lost, one about this node says so.
+    herald::SinkOptions sink;
+    sink.self = herald::ObjectReference{.kind = "Node", .name = node_name, .uid = node_name};
+    status = broadcaster->StartRecordingToSink(dependencies->sink, std::move(sink));
+  } else if (log) {
+    log({.level = LogLevel::kWarn, .message = "No API server defined: events go to this log only"});
+  }
+  // Both fail only after Shutdown(), which nobody can have called yet.
+  (void)status;
+  return broadcaster;
+}
+
+}  // namespace node_agent

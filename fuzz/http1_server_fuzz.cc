@@ -1,0 +1,109 @@
+// Whatever a client of HTTP/1.1 sends, the server neither breaks nor takes more from it
+// than its bounds say, and how the bytes were cut into pieces makes no difference to
+// which requests are found in them.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/fake_connection.h"
+#include "http/http1_server.h"
+
+namespace {
+
+using namespace herald::http;
+
+ServerOptions SmallBounds() {
+  ServerOptions options;
+  options.max_header_bytes = 2000;
+  options.max_header_fields = 20;
+  options.max_body_bytes = 1000;
+  return options;
+}
+
+void CheckBounds(const Request& request, const ServerOptions& options) {
+  std::size_t bytes = request.method.size() + request.target.size() + request.authority.size();
+  for (const Headers::Field& field : request.headers) {
+    bytes += field.name.size() + field.value.size();
+    for (const char c : field.name)
+      if (c >= 'A' && c <= 'Z') std::abort();
+  }
+  if (bytes > options.max_header_bytes || request.headers.size() > options.max_header_fields ||
+      request.body.size() > options.max_body_bytes || request.method.empty() ||
+      request.target.empty()) {
+    std::abort();
+  }
+}
+
+// Answers in a way that depends on the request only.
+void Answer(FakeConnection::Received received) {
+  switch (received.request.target.size() % 4) {
+    case 0:
+      received.responder->Send({.body = std::string(received.request.body.size(), 'x')});
+      break;
+    case 1:
+      received.responder->Start({});
+      received.responder->Write(std::make_shared<const std::string>("piece"));
+      received.responder->End();
+      break;
+    case 2:
+      received.responder->Send({.status = 204});
+      break;
+    default:
+      break;  // dropped: a 500
+  }
+}
+
+// The requests, each as a text.
+std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
+  std::vector<std::string> requests;
+  FakeConnection connection(SmallBounds());
+  {
+    Http1Server server(connection.context(), connection.now());
+    const auto answer = [&] {
+      for (;;) {
+        while (!connection.requests.empty()) {
+          FakeConnection::Received received = connection.Take();
+          CheckBounds(received.request, connection.options);
+          std::string text = received.request.method + " " + received.request.target + " " +
+                             received.request.authority + " " + received.request.body;
+          for (const Headers::Field& field : received.request.headers)
+            text += "\n" + field.name + ": " + field.value;
+          requests.push_back(std::move(text));
+          Answer(std::move(received));
+        }
+        connection.Send(server);
+        if (connection.requests.empty()) return;
+      }
+    };
+    while (!input.empty()) {
+      server.Receive(input.substr(0, piece), connection.now());
+      input.remove_prefix(std::min(piece, input.size()));
+      answer();
+    }
+    connection.clock.Advance(std::chrono::minutes(10));
+    server.Tick(connection.now());
+    answer();
+    server.ReceiveEof(connection.now());
+    answer();
+    // Everything has been answered, so nothing is left to wait for.
+    if (!server.finished()) std::abort();
+  }
+  if (connection.counters->streams != 0 || connection.group->whole_bytes != 0 ||
+      connection.group->streamed_bytes != 0) {
+    std::abort();
+  }
+  return requests;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const std::vector<std::string> whole = Serve(input, size + 1);
+  if (Serve(input, 1) != whole) std::abort();
+  if (Serve(input, 7) != whole) std::abort();
+  return 0;
+}

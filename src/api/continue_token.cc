@@ -1,0 +1,137 @@
+#include "api/continue_token.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <variant>
+
+#include "api/json.h"
+#include "api/json_writer.h"
+
+namespace herald {
+namespace {
+
+constexpr std::string_view kVersion = "meta.k8s.io/v1";
+// The form for lists by time. Kubernetes' own servers refuse it, as they must: they
+// could not go on with such a list.
+constexpr std::string_view kTimeVersion = "herald/v1";
+
+constexpr std::string_view kAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+std::string EncodeBase64(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size() * 4 / 3 + 3);
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char byte : bytes) {
+    bits = bits << 8 | static_cast<unsigned char>(byte);
+    for (count += 8; count >= 6; count -= 6) {
+      text.push_back(kAlphabet[bits >> (count - 6) & 63]);
+    }
+  }
+  if (count > 0) text.push_back(kAlphabet[bits << (6 - count) & 63]);
+  return text;
+}
+
+// Nothing where the text is none; *at is then where it stops to be one.
+std::optional<std::string> DecodeBase64(std::string_view text, std::size_t* at) {
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t digit = kAlphabet.find(text[i]);
+    if (digit == std::string_view::npos) {
+      *at = i;
+      return std::nullopt;
+    }
+    bits = bits << 6 | static_cast<std::uint32_t>(digit);
+    count += 6;
+    if (count >= 8) {
+      count -= 8;
+      bytes.push_back(static_cast<char>(bits >> count & 0xff));
+    }
+  }
+  if (text.size() % 4 == 1) {
+    *at = text.size() - 1;
+    return std::nullopt;
+  }
+  return bytes;
+}
+
+Status Refuse(std::string_view why) {
+  return Status(StatusReason::kBadRequest,
+                fmt::format("invalid continue token: continue key is not valid: {}", why));
+}
+
+std::string TextMember(const Json& document, std::string_view name) {
+  const Json* const value = document.Find(name);
+  const bool is_text = value != nullptr && value->type() == Json::Type::kString;
+  return is_text ? value->AsString() : std::string();
+}
+
+std::int64_t IntegerMember(const Json& document, std::string_view name) {
+  const Json* const value = document.Find(name);
+  if (value == nullptr || value->type() != Json::Type::kNumber) return 0;
+  const Json::Number number = value->AsNumber();
+  const auto* const integer = std::get_if<std::int64_t>(&number);
+  return integer != nullptr ? *integer : 0;
+}
+
+// What Go's path.Clean() leaves as it is: no empty parts, no dots, nothing that would
+// lead out of the list.
+bool IsCleanPath(std::string_view path) {
+  if (path.starts_with('/')) path.remove_prefix(1);
+  while (true) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    const std::string_view part = path.substr(0, end);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (end == path.size()) return true;
+    path.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+std::string EncodeContinueToken(const ContinueToken& token) {
+  std::string json = fmt::format(R"({{"v":"{}","rv":{},"start":)",
+                                 token.time ? kTimeVersion : kVersion, token.revision);
+  AppendJsonString(token.start, &json);
+  if (token.time) {
+    json += fmt::format(R"(,"s":{},"n":{})", token.time->seconds(), token.time->nanos());
+  }
+  json += '}';
+  return EncodeBase64(json);
+}
+
+Result<ContinueToken> DecodeContinueToken(std::string_view text) {
+  std::size_t at = 0;
+  const std::optional<std::string> bytes = DecodeBase64(text, &at);
+  if (!bytes) return Refuse(fmt::format("illegal base64 data at input byte {}", at));
+  const Result<Json> document = ParseJson(*bytes);
+  if (!document) return Refuse(document.error().message());
+  const std::string version = TextMember(*document, "v");
+  if (version != kVersion && version != kTimeVersion) {
+    return Refuse(
+        fmt::format("server does not recognize this encoded version {}", version));
+  }
+  ContinueToken token;
+  token.revision = IntegerMember(*document, "rv");
+  if (token.revision == 0) {
+    return Refuse("incorrect encoded start resourceVersion (version meta.k8s.io/v1)");
+  }
+  token.start = TextMember(*document, "start");
+  if (token.start.empty()) return Refuse("encoded start key empty (version meta.k8s.io/v1)");
+  if (!IsCleanPath(token.start)) return Refuse(token.start);
+  if (token.start.starts_with('/')) token.start.erase(0, 1);
+  if (version == kTimeVersion) {
+    const std::int64_t nanos = IntegerMember(*document, "n");
+    if (nanos < 0 || nanos >= 1'000'000'000) return Refuse("incorrect encoded time");
+    token.time.emplace(IntegerMember(*document, "s"), static_cast<std::int32_t>(nanos));
+  }
+  return token;
+}
+
+}  // namespace herald

@@ -1,0 +1,161 @@
+#include "api/event_keys.h"
+
+#include <cstdint>
+
+#include "api/protobuf_reader.h"
+
+namespace herald {
+namespace {
+
+constexpr std::string_view kMagic("k8s\0", 4);
+
+// The numbers of core/v1's Event and of what it is made of (fields.h).
+constexpr int kInvolvedObject = 2;
+constexpr int kReason = 3;
+constexpr int kFirstTimestamp = 6;
+constexpr int kLastTimestamp = 7;
+constexpr int kType = 9;
+constexpr int kEventTime = 10;
+constexpr int kSeries = 11;
+constexpr int kLastObservedTime = 2;
+
+struct Times {
+  Timestamp first;
+  Timestamp last;
+  Timestamp event;
+  Timestamp observed;
+};
+
+Timestamp Latest(const Times& times) {
+  for (const Timestamp& time : {times.observed, times.last, times.event, times.first}) {
+    if (!time.is_zero()) return time;
+  }
+  return {};
+}
+
+// A message of seconds and nanoseconds. What is out of range is no time to sort by.
+Timestamp ReadTime(std::string_view bytes) {
+  if (bytes.empty()) return {};
+  ProtobufReader reader(bytes);
+  std::int64_t seconds = 0;
+  std::int64_t nanos = 0;
+  while (reader.NextField("Timestamp")) {
+    if (reader.wire_type() != WireType::kVarint) {
+      reader.SkipField();
+    } else {
+      (reader.field() == 1 ? seconds : nanos) = static_cast<std::int64_t>(reader.Varint());
+    }
+  }
+  if (!reader.ok() || nanos < 0 || nanos >= 1'000'000'000) nanos = 0;
+  return {seconds, static_cast<std::int32_t>(nanos)};
+}
+
+void ReadReference(std::string_view bytes, EventKeys* keys) {
+  ProtobufReader reader(bytes);
+  while (reader.NextField("ObjectReference")) {
+    if (reader.wire_type() != WireType::kBytes) {
+      reader.SkipField();
+      continue;
+    }
+    const std::string_view text = reader.Bytes();
+    switch (reader.field()) {
+      case 1:
+        keys->kind = text;
+        break;
+      case 2:
+        keys->namespace_ = text;
+        break;
+      case 3:
+        keys->name = text;
+        break;
+      case 4:
+        keys->uid = text;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+Timestamp ReadSeries(std::string_view bytes) {
+  Timestamp observed;
+  ProtobufReader reader(bytes);
+  while (reader.NextField("EventSeries")) {
+    if (reader.field() == kLastObservedTime && reader.wire_type() == WireType::kBytes) {
+      observed = ReadTime(reader.Bytes());
+    } else {
+      reader.SkipField();
+    }
+  }
+  return observed;
+}
+
+bool ReadEvent(std::string_view bytes, EventKeys* keys) {
+  Times times;
+  ProtobufReader reader(bytes);
+  while (reader.NextField("Event")) {
+    if (reader.wire_type() != WireType::kBytes) {
+      reader.SkipField();
+      continue;
+    }
+    const std::string_view value = reader.Bytes();
+    switch (reader.field()) {
+      case kInvolvedObject:
+        ReadReference(value, keys);
+        break;
+      case kReason:
+        keys->reason = value;
+        break;
+      case kFirstTimestamp:
+        times.first = ReadTime(value);
+        break;
+      case kLastTimestamp:
+        times.last = ReadTime(value);
+        break;
+      case kType:
+        keys->type = value;
+        break;
+      case kEventTime:
+        times.event = ReadTime(value);
+        break;
+      case kSeries:
+        times.observed = ReadSeries(value);
+        break;
+      default:
+        break;
+    }
+  }
+  keys->last_occurrence = Latest(times);
+  return reader.ok();
+}
+
+}  // namespace
+
+Timestamp LastOccurrence(const Event& event) {
+  return Latest({event.first_timestamp, event.last_timestamp, event.event_time,
+                 event.series ? Timestamp(event.series->last_observed_time) : Timestamp()});
+}
+
+EventKeys KeysOf(const Event& event) {
+  return {.kind = event.involved_object.kind,
+          .namespace_ = event.involved_object.namespace_,
+          .name = event.involved_object.name,
+          .uid = event.involved_object.uid,
+          .reason = event.reason,
+          .type = event.type,
+          .last_occurrence = LastOccurrence(event)};
+}
+
+bool ReadEventKeys(std::string_view protobuf, EventKeys* keys) {
+  if (!protobuf.starts_with(kMagic)) return false;
+  ProtobufReader reader(protobuf.substr(kMagic.size()));
+  while (reader.NextField("Unknown")) {
+    if (reader.field() == 2 && reader.wire_type() == WireType::kBytes) {
+      return ReadEvent(reader.Bytes(), keys);
+    }
+    reader.SkipField();
+  }
+  return false;
+}
+
+}  // namespace herald

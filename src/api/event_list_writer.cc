@@ -1,0 +1,159 @@
+#include "api/event_list_writer.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "api/fields.h"
+#include "api/json_encoder.h"
+#include "api/json_writer.h"
+#include "api/protobuf_reader.h"
+#include "herald/api/codec.h"
+
+namespace herald {
+namespace {
+
+constexpr std::string_view kMagic("k8s\0", 4);
+
+void AppendVarint(std::uint64_t value, std::string* out) {
+  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
+  out->push_back(static_cast<char>(value));
+}
+
+// One field of text or of a message.
+void AppendField(int number, std::string_view bytes, std::string* out) {
+  AppendVarint(
+      static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(WireType::kBytes), out);
+  AppendVarint(bytes.size(), out);
+  out->append(bytes);
+}
+
+// An object as runtime.Unknown: what every Kubernetes object in protobuf stands in.
+void AppendEnvelope(std::string_view api_version, std::string_view kind, std::string_view object,
+                    std::string* out) {
+  std::string type;
+  AppendField(1, api_version, &type);
+  AppendField(2, kind, &type);
+  out->reserve(out->size() + object.size() + type.size() + 32);
+  out->append(kMagic);
+  AppendField(1, type, out);
+  AppendField(2, object, out);
+  AppendField(3, {}, out);  // contentEncoding
+  AppendField(4, {}, out);  // contentType
+}
+
+// What an envelope of ours holds, and what a field of it holds: the first of that number.
+std::string_view FieldOf(std::string_view message, int number) {
+  ProtobufReader reader(message);
+  while (reader.NextField("message")) {
+    if (reader.field() == number) return reader.Bytes();
+    reader.SkipField();
+  }
+  return {};
+}
+std::string_view ObjectOf(std::string_view envelope) {
+  return FieldOf(envelope.substr(kMagic.size()), 2);
+}
+
+// The messages of metadata as they stand in an event and in a list of them.
+std::string EncodedMeta(const ObjectMeta& metadata) {
+  std::string event;
+  ProtobufCodec().AppendEvent({.metadata = metadata}, EventApi::kCoreV1, &event);
+  return std::string(FieldOf(ObjectOf(event), 1));
+}
+std::string EncodedMeta(const ListMeta& metadata) {
+  std::string list;
+  ProtobufCodec().AppendEventList({.metadata = metadata}, EventApi::kCoreV1, &list);
+  return std::string(FieldOf(ObjectOf(list), 1));
+}
+
+std::string_view MetaApiVersion(MetaVersion version) {
+  return version == MetaVersion::kV1 ? "meta.k8s.io/v1" : "meta.k8s.io/v1beta1";
+}
+
+}  // namespace
+
+JsonEventListWriter::JsonEventListWriter(const ListMeta& metadata, EventApi api, std::string* out)
+    : api_(api), out_(out) {
+  JsonWriter writer;
+  writer.Raw(R"({"kind":"EventList","apiVersion":")");
+  writer.Raw(ApiVersionName(api));
+  writer.Raw(R"(","metadata":)");
+  JsonEncoder<EventApi::kCoreV1>(&writer).Value(metadata);  // spelled alike in both
+  writer.Raw(R"(,"items":[)");
+  out_->append(writer.text());
+}
+
+void JsonEventListWriter::Add(const Event& event) {
+  JsonWriter writer;
+  if (!std::exchange(first_, false)) writer.Raw(",");
+  WithApi(api_, [&](auto constant) { JsonEncoder<constant()>(&writer).Value(event); });
+  out_->append(writer.text());
+}
+
+void JsonEventListWriter::Finish() { out_->append("]}\n"); }
+
+ProtobufEventListWriter::ProtobufEventListWriter(const ListMeta& metadata, EventApi api,
+                                                 std::string* out)
+    : api_(api), out_(out) {
+  AppendField(1, EncodedMeta(metadata), &list_);
+}
+
+void ProtobufEventListWriter::Add(const Event& event) {
+  scratch_.clear();
+  ProtobufCodec().AppendEvent(event, api_, &scratch_);
+  AppendField(2, ObjectOf(scratch_), &list_);
+}
+
+void ProtobufEventListWriter::Finish() {
+  AppendEnvelope(ApiVersionName(api_), "EventList", list_, out_);
+}
+
+void AppendPartialMetadataProtobuf(const ObjectMeta& metadata, MetaVersion version,
+                                   std::string* out) {
+  std::string object;
+  AppendField(1, EncodedMeta(metadata), &object);
+  AppendEnvelope(MetaApiVersion(version), "PartialObjectMetadata", object, out);
+}
+
+PartialMetadataListProtobufWriter::PartialMetadataListProtobufWriter(const ListMeta& metadata,
+                                                                     MetaVersion version,
+                                                                     std::string* out)
+    : version_(version), out_(out), metadata_(EncodedMeta(metadata)) {}
+
+void PartialMetadataListProtobufWriter::Add(const ObjectMeta& metadata) {
+  std::string item;
+  AppendField(1, EncodedMeta(metadata), &item);
+  AppendField(version_ == MetaVersion::kV1 ? 2 : 1, item, &items_);
+}
+
+void PartialMetadataListProtobufWriter::Finish() {
+  std::string list;
+  if (version_ == MetaVersion::kV1) {
+    AppendField(1, metadata_, &list);
+    list.append(items_);
+  } else {
+    list = std::move(items_);
+    AppendField(2, metadata_, &list);
+  }
+  AppendEnvelope(MetaApiVersion(version_), "PartialObjectMetadataList", list, out_);
+}
+
+void AppendJsonFrame(std::string_view type, std::string_view object, std::string* out) {
+  out->reserve(out->size() + object.size() + 40);
+  out->append(R"({"type":")").append(type).append(R"(","object":)").append(object).append("}\n");
+}
+
+void AppendProtobufFrame(std::string_view type, std::string_view object, std::string* out) {
+  std::string frame;
+  AppendField(1, type, &frame);
+  std::string raw;  // a runtime.RawExtension around the object
+  AppendField(1, object, &raw);
+  AppendField(2, raw, &frame);
+  for (std::size_t shift = 32; shift > 0; shift -= 8) {
+    out->push_back(static_cast<char>(frame.size() >> (shift - 8)));
+  }
+  out->append(frame);
+}
+
+}  // namespace herald

@@ -1,0 +1,219 @@
+#include "server/authentication.h"
+
+#include <fmt/core.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/sha.h>
+#include <openssl/x509.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace herald::server {
+namespace {
+
+Status Unauthorized() { return Status(StatusReason::kUnauthorized, "Unauthorized"); }
+
+// The fields of one CSV line; quoted ones may hold commas, and "" for a quote. Nothing
+// where a quote is not closed.
+std::optional<std::vector<std::string>> SplitCsvLine(std::string_view line) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted) {
+      if (c != '"') {
+        fields.back().push_back(c);
+      } else if (i + 1 < line.size() && line[i + 1] == '"') {
+        fields.back().push_back('"');
+        ++i;
+      } else {
+        quoted = false;
+      }
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == ',') {
+      fields.emplace_back();
+    } else {
+      fields.back().push_back(c);
+    }
+  }
+  if (quoted) return std::nullopt;
+  return fields;
+}
+
+std::string_view Trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+std::vector<std::string> SplitGroups(std::string_view text) {
+  std::vector<std::string> groups;
+  while (!text.empty()) {
+    const std::string_view group = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(group.size() + 1, text.size()));
+    if (!Trim(group).empty()) groups.emplace_back(Trim(group));
+  }
+  return groups;
+}
+
+// Tokens are looked up by their digest, so that how long a wrong one takes tells
+// nothing about the right ones.
+using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
+
+Digest DigestOf(std::string_view text) {
+  Digest digest;
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return digest;
+}
+
+class TokenAuthenticator final : public Authenticator {
+ public:
+  explicit TokenAuthenticator(std::map<Digest, User> users) : users_(std::move(users)) {}
+
+  Result<std::optional<User>> Authenticate(const http::Request& request,
+                                           const http::Peer&) const override {
+    std::string_view header = Trim(request.headers.Get("authorization"));
+    constexpr std::string_view kScheme = "bearer ";
+    if (header.size() < kScheme.size() ||
+        !std::equal(kScheme.begin(), kScheme.end(), header.begin(),
+                    [](char a, char b) { return a == (b | 0x20); }))
+      return std::optional<User>();
+    const auto user = users_.find(DigestOf(Trim(header.substr(kScheme.size()))));
+    if (user == users_.end()) return Unauthorized();
+    return std::optional<User>(user->second);
+  }
+
+ private:
+  const std::map<Digest, User> users_;
+};
+
+// The SHA-256 fingerprints of the certificates in a PEM text.
+Result<std::set<std::string>> Fingerprints(std::string_view pem) {
+  std::set<std::string> out;
+  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free);
+  while (X509* raw = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
+    const std::unique_ptr<X509, decltype(&X509_free)> certificate(raw, &X509_free);
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+    unsigned int size = 0;
+    X509_digest(certificate.get(), EVP_sha256(), digest.data(), &size);
+    std::string hex;
+    for (unsigned int i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
+    out.insert(std::move(hex));
+  }
+  if (out.empty())
+    return Status(StatusReason::kBadRequest, "there is no certificate (PEM) in the CA file");
+  return out;
+}
+
+class CertificateAuthenticator final : public Authenticator {
+ public:
+  explicit CertificateAuthenticator(std::set<std::string> anchors) : anchors_(std::move(anchors)) {}
+
+  Result<std::optional<User>> Authenticate(const http::Request&,
+                                           const http::Peer& peer) const override {
+    if (!peer.certificate || !anchors_.contains(peer.certificate->anchor_sha256) ||
+        peer.certificate->common_name.empty())
+      return std::optional<User>();
+    return std::optional<User>(
+        User{peer.certificate->common_name, "", peer.certificate->organizations});
+  }
+
+ private:
+  const std::set<std::string> anchors_;
+};
+
+class RequestHeaderAuthenticator final : public Authenticator {
+ public:
+  RequestHeaderAuthenticator(RequestHeaderOptions options, std::set<std::string> anchors)
+      : options_(std::move(options)), anchors_(std::move(anchors)) {}
+
+  Result<std::optional<User>> Authenticate(const http::Request& request,
+                                           const http::Peer& peer) const override {
+    if (!peer.certificate || !anchors_.contains(peer.certificate->anchor_sha256))
+      return std::optional<User>();
+    const std::vector<std::string>& allowed = options_.allowed_names;
+    if (!allowed.empty() &&
+        std::find(allowed.begin(), allowed.end(), peer.certificate->common_name) == allowed.end())
+      return std::optional<User>();
+    User user;
+    for (const std::string& header : options_.username_headers) {
+      user.name = Trim(request.headers.Get(header));
+      if (!user.name.empty()) break;
+    }
+    if (user.name.empty()) return std::optional<User>();
+    for (const std::string& header : options_.group_headers)
+      for (const http::Headers::Field& field : request.headers)
+        if (field.name == header) user.groups.push_back(field.value);
+    return std::optional<User>(std::move(user));
+  }
+
+ private:
+  const RequestHeaderOptions options_;
+  const std::set<std::string> anchors_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Authenticator>> MakeTokenAuthenticator(std::string_view csv,
+                                                              const std::string& file) {
+  std::map<Digest, User> users;
+  int number = 0;
+  while (!csv.empty()) {
+    std::string_view line = csv.substr(0, csv.find('\n'));
+    csv.remove_prefix(std::min(line.size() + 1, csv.size()));
+    ++number;
+    line = Trim(line);
+    if (line.empty() || line.starts_with('#')) continue;
+    const auto refuse = [&](std::string_view why) {
+      return Status(StatusReason::kBadRequest, fmt::format("{}: line {}: {}", file, number, why));
+    };
+    std::optional<std::vector<std::string>> fields = SplitCsvLine(line);
+    if (!fields) return refuse("a quote is not closed");
+    if (fields->size() < 3)
+      return refuse("must be token,user,uid and optionally \"group1,group2\"");
+    std::vector<std::string>& field = *fields;
+    if (Trim(field[0]).empty()) return refuse("the token is empty");
+    if (Trim(field[1]).empty()) return refuse("the user is empty");
+    User user{std::string(Trim(field[1])), std::string(Trim(field[2])),
+              field.size() > 3 ? SplitGroups(field[3]) : std::vector<std::string>()};
+    if (!users.emplace(DigestOf(Trim(field[0])), std::move(user)).second)
+      return refuse("the token was given before");
+  }
+  return std::unique_ptr<Authenticator>(std::make_unique<TokenAuthenticator>(std::move(users)));
+}
+
+Result<std::unique_ptr<Authenticator>> MakeCertificateAuthenticator(std::string_view ca) {
+  Result<std::set<std::string>> anchors = Fingerprints(ca);
+  if (!anchors) return anchors.error();
+  return std::unique_ptr<Authenticator>(
+      std::make_unique<CertificateAuthenticator>(*std::move(anchors)));
+}
+
+Result<std::unique_ptr<Authenticator>> MakeRequestHeaderAuthenticator(
+    RequestHeaderOptions options) {
+  Result<std::set<std::string>> anchors = Fingerprints(options.ca);
+  if (!anchors) return anchors.error();
+  return std::unique_ptr<Authenticator>(
+      std::make_unique<RequestHeaderAuthenticator>(std::move(options), *std::move(anchors)));
+}
+
+Result<User> Authenticate(const std::vector<std::unique_ptr<Authenticator>>& ways,
+                          const http::Request& request, const http::Peer& peer) {
+  for (const std::unique_ptr<Authenticator>& way : ways) {
+    Result<std::optional<User>> user = way->Authenticate(request, peer);
+    if (!user) return user.error();
+    if (!user->has_value()) continue;
+    User known = **std::move(user);
+    known.groups.emplace_back("system:authenticated");
+    return known;
+  }
+  return Unauthorized();
+}
+
+}  // namespace herald::server

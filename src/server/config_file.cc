@@ -1,0 +1,199 @@
+#include "server/config_file.h"
+
+#include <fmt/core.h>
+#include <yaml-cpp/yaml.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "server/duration.h"
+
+namespace herald::server {
+
+using std::chrono::nanoseconds;
+
+struct ConfigNode::Document {
+  std::string file;
+  Status error;
+};
+
+struct ConfigNode::Part {
+  std::shared_ptr<Document> document;
+  YAML::Node node;   // a mapping, or undefined
+  std::string path;  // "rules[2]."
+  std::set<std::string, std::less<>> known;
+
+  // The member, marked as known; undefined where it is missing or null.
+  YAML::Node Take(std::string_view member) {
+    known.emplace(member);
+    if (!node.IsDefined() || !node.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
+    const YAML::Node& constant = node;  // operator[] of a mutable one would add the member
+    YAML::Node value = constant[std::string(member)];
+    if (value.IsDefined() && value.IsNull()) return YAML::Node(YAML::NodeType::Undefined);
+    return value;
+  }
+
+  void Refuse(std::string_view member, const YAML::Node& at, std::string_view why) const {
+    if (!document->error.ok()) return;
+    const YAML::Mark mark = at.IsDefined() ? at.Mark() : YAML::Mark::null_mark();
+    const std::string line = mark.is_null() ? "" : fmt::format(" line {}:", mark.line + 1);
+    document->error =
+        Status(StatusReason::kBadRequest,
+               fmt::format("{}:{} {}{}: {}", document->file, line, path, member, why));
+  }
+
+  template <typename T>
+  T Scalar(std::string_view member, T otherwise, std::string_view expected) {
+    const YAML::Node value = Take(member);
+    if (!value.IsDefined()) return otherwise;
+    T result = otherwise;
+    if (!value.IsScalar() || !YAML::convert<T>::decode(value, result)) {
+      Refuse(member, value, fmt::format("must be {}", expected));
+      return otherwise;
+    }
+    return result;
+  }
+};
+
+ConfigNode::ConfigNode(std::shared_ptr<Part> part) : part_(std::move(part)) {}
+
+Result<std::vector<ConfigNode>> ConfigNode::Load(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::stringstream text;
+  if (in) text << in.rdbuf();
+  if (!in)
+    return Status(StatusReason::kBadRequest,
+                  fmt::format("cannot read {}: {}", file, std::strerror(errno)));
+  return Parse(text.view(), file);
+}
+
+Result<std::vector<ConfigNode>> ConfigNode::Parse(std::string_view text, const std::string& file) {
+  std::vector<YAML::Node> documents;
+  try {
+    documents = YAML::LoadAll(std::string(text));
+  } catch (const YAML::Exception& error) {
+    return Status(StatusReason::kBadRequest, fmt::format("{}: {}", file, error.what()));
+  }
+  std::vector<ConfigNode> out;
+  for (const YAML::Node& node : documents) {
+    if (!node.IsDefined() || node.IsNull()) continue;  // "---" at the end
+    if (!node.IsMap())
+      return Status(StatusReason::kBadRequest,
+                    fmt::format("{}: line {}: must be a mapping", file, node.Mark().line + 1));
+    auto document = std::make_shared<Document>(Document{file, {}});
+    out.push_back(ConfigNode(std::make_shared<Part>(Part{std::move(document), node, "", {}})));
+  }
+  return out;
+}
+
+bool ConfigNode::Has(std::string_view member) const { return part_->Take(member).IsDefined(); }
+
+void ConfigNode::Ignore(std::string_view member) { part_->known.emplace(member); }
+
+std::string ConfigNode::String(std::string_view member, std::string_view otherwise) {
+  return part_->Scalar<std::string>(member, std::string(otherwise), "a text");
+}
+
+bool ConfigNode::Bool(std::string_view member, bool otherwise) {
+  return part_->Scalar<bool>(member, otherwise, "true or false");
+}
+
+std::int64_t ConfigNode::Integer(std::string_view member, std::int64_t otherwise) {
+  return part_->Scalar<std::int64_t>(member, otherwise, "a whole number");
+}
+
+double ConfigNode::Number(std::string_view member, double otherwise) {
+  return part_->Scalar<double>(member, otherwise, "a number");
+}
+
+nanoseconds ConfigNode::Duration(std::string_view member, nanoseconds otherwise) {
+  const YAML::Node value = part_->Take(member);
+  if (!value.IsDefined()) return otherwise;
+  const std::string text = value.IsScalar() ? value.Scalar() : "";
+  if (const auto duration = ParseDuration(text)) return *duration;
+  part_->Refuse(member, value,
+                fmt::format("\"{}\" is no duration, such as 90s, 1h30m or 7d", text));
+  return otherwise;
+}
+
+std::vector<std::string> ConfigNode::Strings(std::string_view member) {
+  const YAML::Node value = part_->Take(member);
+  std::vector<std::string> out;
+  if (!value.IsDefined()) return out;
+  if (!value.IsSequence()) {
+    part_->Refuse(member, value, "must be a list of texts");
+    return out;
+  }
+  for (const YAML::Node& element : value) {
+    if (!element.IsScalar()) {
+      part_->Refuse(member, element, "must be a list of texts");
+      return {};
+    }
+    out.push_back(element.Scalar());
+  }
+  return out;
+}
+
+std::vector<std::string> ConfigNode::StringOrStrings(std::string_view member) {
+  const YAML::Node value = part_->Take(member);
+  if (value.IsDefined() && value.IsScalar()) return {value.Scalar()};
+  if (value.IsDefined() && !value.IsSequence()) {
+    part_->Refuse(member, value, "must be a text or a list of texts");
+    return {};
+  }
+  return Strings(member);
+}
+
+ConfigNode ConfigNode::Child(std::string_view member) {
+  const YAML::Node value = part_->Take(member);
+  const bool fits = !value.IsDefined() || value.IsMap();
+  if (!fits) part_->Refuse(member, value, "must be a mapping");
+  return ConfigNode(
+      std::make_shared<Part>(Part{part_->document,
+                                  fits ? value : YAML::Node(YAML::NodeType::Undefined),
+                                  fmt::format("{}{}.", part_->path, member),
+                                  {}}));
+}
+
+std::vector<ConfigNode> ConfigNode::Children(std::string_view member) {
+  const YAML::Node value = part_->Take(member);
+  std::vector<ConfigNode> out;
+  if (!value.IsDefined()) return out;
+  if (!value.IsSequence()) {
+    part_->Refuse(member, value, "must be a list of mappings");
+    return out;
+  }
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (!value[i].IsMap()) {
+      part_->Refuse(fmt::format("{}[{}]", member, i), value[i], "must be a mapping");
+      return {};
+    }
+    out.push_back(ConfigNode(std::make_shared<Part>(
+        Part{part_->document, value[i], fmt::format("{}{}[{}].", part_->path, member, i), {}})));
+  }
+  return out;
+}
+
+std::vector<std::string> ConfigNode::Members() const {
+  std::vector<std::string> out;
+  if (!part_->node.IsDefined()) return out;
+  for (const auto& member : part_->node)
+    out.push_back(member.first.IsScalar() ? member.first.Scalar() : "?");
+  return out;
+}
+
+void ConfigNode::Refuse(std::string_view member, std::string_view why) {
+  part_->Refuse(member, part_->Take(member), why);
+}
+
+Status ConfigNode::Finish() {
+  for (const std::string& name : Members())
+    if (!part_->known.contains(name)) Refuse(name, "there is no such setting");
+  return part_->document->error;
+}
+
+}  // namespace herald::server

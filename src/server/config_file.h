@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "herald/base/status.h"
+
+namespace herald::server {
+
+// One mapping of a YAML file that an operator wrote. Whoever reads it names each member
+// that it knows; Finish() then tells whether the file held anything wrong: a member
+// of the wrong type, or one that nobody asked for, which is mostly a spelling mistake
+// that would otherwise change nothing and be found by nobody.
+//
+// The first error is remembered for the whole document and names the file, the line and
+// the member. A ConfigNode is a cheap handle. Thread-confined.
+class ConfigNode {
+ public:
+  // The documents of a file. A file that cannot be read or is no YAML is a kBadRequest
+  // that names it.
+  static Result<std::vector<ConfigNode>> Load(const std::string& file);
+  // The same from a text; `file` is for messages.
+  static Result<std::vector<ConfigNode>> Parse(std::string_view text, const std::string& file);
+
+  bool Has(std::string_view member) const;
+  // Passes over a member that is known and does not matter here.
+  void Ignore(std::string_view member);
+
+  // Each gives the default where the member is missing, and after an error.
+  std::string String(std::string_view member, std::string_view otherwise = {});
+  bool Bool(std::string_view member, bool otherwise);
+  std::int64_t Integer(std::string_view member, std::int64_t otherwise);
+  double Number(std::string_view member, double otherwise);
+  std::chrono::nanoseconds Duration(std::string_view member, std::chrono::nanoseconds otherwise);
+  std::vector<std::string> Strings(std::string_view member);
+  // Where one text need not be written as a list.
+  std::vector<std::string> StringOrStrings(std::string_view member);
+  // A mapping below this one; an empty one where it is missing.
+  ConfigNode Child(std::string_view member);
+  std::vector<ConfigNode> Children(std::string_view member);
+  // The names of all members, in the order of the text; they do not count as known yet.
+  std::vector<std::string> Members() const;
+
+  // Remembers an error of the caller's about a member.
+  void Refuse(std::string_view member, std::string_view why);
+
+  // The first error of the whole document, if any; else whether this mapping had a
+  // member that nobody asked for.
+  Status Finish();
+
+ private:
+  struct Document;
+  struct Part;
+  explicit ConfigNode(std::shared_ptr<Part> part);
+
+  std::shared_ptr<Part> part_;
+};
+
+}  // namespace herald::server

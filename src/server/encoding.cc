@@ -1,0 +1,134 @@
+#include "server/encoding.h"
+
+#include <utility>
+#include <vector>
+
+#include "api/event_list_writer.h"
+#include "server/stored_event.h"
+
+namespace herald::server {
+namespace {
+
+// How long an event usually is, so that the text of a list need not be moved often.
+constexpr std::size_t kUsualEventBytes = 1024;
+
+const Codec& CodecOf(MediaType media) {
+  return media == MediaType::kProtobuf ? ProtobufCodec() : JsonCodec();
+}
+
+ListMeta MetaOf(const Event& event) {
+  ListMeta metadata;
+  metadata.resource_version = event.metadata.resource_version;
+  return metadata;
+}
+
+// One event as a table or as metadata alone, without a newline. REQUIRES: not kPlain
+std::string EncodeShaped(const Event& event, const Form& form, bool with_columns, WallTime now) {
+  std::string out;
+  if (form.shape == Shape::kPartialMetadata) {
+    if (form.media == MediaType::kProtobuf) {
+      AppendPartialMetadataProtobuf(event.metadata, form.meta_version, &out);
+    } else {
+      AppendPartialMetadataJson(event.metadata, form.meta_version, &out);
+    }
+    return out;
+  }
+  AppendTableJson(MakeEventTable(MetaOf(event), {&event, 1}, form.api, form.table_object,
+                                 Timestamp(now), form.meta_version),
+                  with_columns, &out);
+  out.pop_back();
+  return out;
+}
+
+// Calls `add` with each event of the page.
+template <typename Add>
+Status ForEach(const EventPage& page, Add add) {
+  for (const store::Entry& entry : page.entries) {
+    Result<Event> event = DecodeStored(entry);
+    if (!event) return event.error();
+    add(*event);
+  }
+  return Status();
+}
+
+Result<std::string> EncodeTable(const EventPage& page, const Form& form, WallTime now) {
+  std::vector<Event> events;
+  events.reserve(page.entries.size());
+  const Status status =
+      ForEach(page, [&events](Event& event) { events.push_back(std::move(event)); });
+  if (!status.ok()) return status;
+  std::string out;
+  if (form.shape == Shape::kTable) {
+    AppendTableJson(MakeEventTable(page.metadata, events, form.api, form.table_object,
+                                   Timestamp(now), form.meta_version),
+                    true, &out);
+  } else {
+    AppendPartialMetadataListJson(page.metadata, events, form.meta_version, &out);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string EncodeEvent(const Event& event, const Form& form, WallTime now) {
+  std::string out;
+  if (form.shape == Shape::kPlain) {
+    CodecOf(form.media).AppendEvent(event, form.api, &out);
+    return out;
+  }
+  out = EncodeShaped(event, form, true, now);
+  if (form.media != MediaType::kProtobuf) out += '\n';
+  return out;
+}
+
+Result<std::string> EncodeEventPage(const EventPage& page, const Form& form, WallTime now) {
+  std::string out;
+  const bool protobuf = form.media == MediaType::kProtobuf;
+  if (form.shape != Shape::kPlain) {
+    if (!protobuf) return EncodeTable(page, form, now);
+    PartialMetadataListProtobufWriter writer(page.metadata, form.meta_version, &out);
+    const Status status = ForEach(page, [&](Event& event) { writer.Add(event.metadata); });
+    if (!status.ok()) return status;
+    writer.Finish();
+    return out;
+  }
+  out.reserve(page.entries.size() * kUsualEventBytes);
+  const auto write = [&page](auto writer) {
+    Status status = ForEach(page, [&](Event& event) { writer.Add(event); });
+    if (status.ok()) writer.Finish();
+    return status;
+  };
+  const Status status = protobuf ? write(ProtobufEventListWriter(page.metadata, form.api, &out))
+                                 : write(JsonEventListWriter(page.metadata, form.api, &out));
+  if (!status.ok()) return status;
+  return out;
+}
+
+std::string EncodeFrame(WatchType type, const Event& event, const Form& form, bool with_columns,
+                        WallTime now) {
+  std::string out;
+  if (form.shape == Shape::kPlain) {
+    CodecOf(form.media).AppendWatchFrame(type, event, form.api, &out);
+    return out;
+  }
+  Form shown = form;
+  // A bookmark is nothing but its metadata, so that comes along in any case.
+  if (type == WatchType::kBookmark && form.table_object == TableObject::kNone) {
+    shown.table_object = TableObject::kMetadata;
+  }
+  const std::string object = EncodeShaped(event, shown, with_columns, now);
+  if (form.media == MediaType::kProtobuf) {
+    AppendProtobufFrame(WatchTypeName(type), object, &out);
+  } else {
+    AppendJsonFrame(WatchTypeName(type), object, &out);
+  }
+  return out;
+}
+
+std::string EncodeErrorFrame(const Status& status, const Form& form) {
+  std::string out;
+  CodecOf(form.media).AppendWatchError(status, &out);
+  return out;
+}
+
+}  // namespace herald::server

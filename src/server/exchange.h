@@ -1,0 +1,66 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "herald/base/status.h"
+#include "http/message.h"
+#include "http/server.h"
+#include "http/url.h"
+#include "server/api.h"
+#include "server/negotiation.h"
+
+namespace herald::server {
+
+// An Exchange is one request and the answer that is being made for it: the query, what the
+// client accepts, and the headers that every answer carries. Whatever a request waits for
+// keeps it alive.
+//
+// Confined to one thread at a time.
+class Exchange {
+ public:
+  Exchange(Call call, std::shared_ptr<http::Responder> responder);
+
+  const Call& call() const { return call_; }
+  const http::Request& request() const { return call_.request; }
+  const http::Query& query() const { return query_; }
+  const std::shared_ptr<http::Responder>& responder() const { return responder_; }
+  // The body may be taken out by whoever reads it.
+  std::string TakeBody() { return std::move(call_.request.body); }
+
+  // Chooses the representation; kNotAcceptable where none is left.
+  Status Accept(const Offer& offer);
+  const Representation& representation() const { return representation_; }
+
+  // Each is told once in a Warning header, which kubectl prints.
+  void Warn(std::string text);
+  // Any other header that the answer shall have. REQUIRES: name is lower-case
+  void SetHeader(std::string name, std::string value);
+
+  // A JSON document in the representation that was chosen (indented, or as YAML).
+  // REQUIRES: the representation is not protobuf
+  void SendJson(int code, std::string json);
+  // A body that is encoded already.
+  void Send(int code, std::string_view content_type, std::string body);
+  void SendStatus(const Status& status);
+  // The head of a stream. The body is the caller's to write to responder().
+  void StartStream(std::string_view content_type);
+
+ private:
+  http::Headers TakeHeaders(std::string_view content_type);
+
+  Call call_;
+  const http::Query query_;
+  const std::shared_ptr<http::Responder> responder_;
+  Representation representation_;
+  std::vector<std::string> warnings_;
+  http::Headers headers_;
+};
+
+// A JSON text with line breaks and two spaces per level, as Go's MarshalIndent writes it.
+// REQUIRES: json is valid and compact
+std::string IndentJson(std::string_view json);
+
+}  // namespace herald::server

@@ -1,0 +1,254 @@
+#include "server/front_door.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "http/url.h"
+#include "server/authentication.h"
+
+namespace herald::server {
+namespace {
+
+// How long a client that found no room should wait: as kube-apiserver's max-in-flight
+// filter says (apiserver/pkg/server/filters/maxinflight.go).
+constexpr std::chrono::seconds kRetryAfter{1};
+
+bool IsHealthPath(std::string_view path) {
+  for (const std::string_view root : {"/healthz", "/livez", "/readyz"})
+    if (path == root || (path.starts_with(root) && path[root.size()] == '/')) return true;
+  return false;
+}
+
+bool IsDryRun(std::string_view target) {
+  for (const auto& [name, value] : http::ParseQuery(http::SplitTarget(target).second))
+    if (name == "dryRun") return true;
+  return false;
+}
+
+http::Response PlainText(int status, std::string body) {
+  return {.status = status,
+          .headers = {{"content-type", "text/plain; charset=utf-8"},
+                      {"cache-control", "no-cache, private"},
+                      {"x-content-type-options", "nosniff"}},
+          .body = std::move(body)};
+}
+
+}  // namespace
+
+// Hands everything on and counts the answer when it is complete, or when nobody is left
+// who could complete it.
+class FrontDoor::CountedResponder final : public http::Responder {
+ public:
+  CountedResponder(FrontDoor* door, RequestInfo info, bool dry_run,
+                   std::shared_ptr<http::Responder> inner)
+      : door_(door),
+        info_(std::move(info)),
+        dry_run_(dry_run),
+        begun_(door->clock_.Steady()),
+        inner_(std::move(inner)) {
+    if (IsWatch()) {
+      door_->metrics_.CountLongRunning(info_, 1);
+    } else {
+      door_->in_flight_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+
+  ~CountedResponder() override {
+    // Nobody answered: the connection makes a 500 of it.
+    if (!counted_.load()) Count(streaming_.load() ? code_.load() : 500);
+    if (IsWatch()) {
+      door_->metrics_.CountLongRunning(info_, -1);
+    } else {
+      door_->in_flight_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+
+  void Send(http::Response response) override {
+    bytes_.fetch_add(response.body.size(), std::memory_order_relaxed);
+    Count(response.status);
+    inner_->Send(std::move(response));
+  }
+  void Start(http::ResponseHead head) override {
+    code_.store(head.status);
+    streaming_.store(true);
+    inner_->Start(std::move(head));
+  }
+  std::size_t Write(http::Chunk chunk) override {
+    bytes_.fetch_add(chunk->size(), std::memory_order_relaxed);
+    return inner_->Write(std::move(chunk));
+  }
+  void End() override {
+    Count(code_.load());
+    inner_->End();
+  }
+  void Abort() override {
+    Count(code_.load());
+    inner_->Abort();
+  }
+  std::size_t queued() const override { return inner_->queued(); }
+  void Observe(std::function<void()> drained, std::function<void()> closed) override {
+    inner_->Observe(std::move(drained), std::move(closed));
+  }
+
+ private:
+  bool IsWatch() const { return info_.verb == "watch"; }
+
+  void Count(int code) {
+    if (counted_.exchange(true)) return;
+    door_->metrics_.CountRequest(info_, dry_run_, code, door_->clock_.Steady() - begun_,
+                                 bytes_.load(std::memory_order_relaxed));
+  }
+
+  FrontDoor* const door_;
+  const RequestInfo info_;
+  const bool dry_run_;
+  const SteadyTime begun_;
+  const std::shared_ptr<http::Responder> inner_;
+  std::atomic<std::size_t> bytes_{0};
+  std::atomic<int> code_{200};
+  std::atomic<bool> streaming_{false};
+  std::atomic<bool> counted_{false};
+};
+
+FrontDoor::FrontDoor(store::Store* store, Options options)
+    : store_(store),
+      options_(std::move(options)),
+      clock_(options_.clock != nullptr ? *options_.clock : SystemClock()),
+      ways_(std::make_shared<Ways>()),
+      rbac_(std::make_shared<Rbac>()) {}
+
+FrontDoor::~FrontDoor() = default;
+
+void FrontDoor::SetAuthenticators(std::vector<std::unique_ptr<Authenticator>> ways) {
+  auto shared = std::make_shared<const Ways>(std::move(ways));
+  const MutexLock lock(mu_);
+  ways_ = std::move(shared);
+}
+
+void FrontDoor::SetRbac(Rbac rbac) {
+  auto shared = std::make_shared<const Rbac>(std::move(rbac));
+  const MutexLock lock(mu_);
+  rbac_ = std::move(shared);
+}
+
+bool FrontDoor::Allows(const User& user, const RequestInfo& request) const {
+  std::shared_ptr<const Rbac> rbac;
+  {
+    const MutexLock lock(mu_);
+    rbac = rbac_;
+  }
+  return rbac->Allows(user, request);
+}
+
+void FrontDoor::SetApi(Api* api) { api_ = api; }
+
+void FrontDoor::SetConnectionStats(std::function<http::ServerStats()> connections) {
+  connections_ = std::move(connections);
+}
+
+void FrontDoor::SetStopping() { stopping_.store(true); }
+
+Result<User> FrontDoor::WhoIs(const http::Request& request, const http::Peer& peer) const {
+  std::shared_ptr<const Ways> ways;
+  {
+    const MutexLock lock(mu_);
+    ways = ways_;
+  }
+  return Authenticate(*ways, request, peer);
+}
+
+void FrontDoor::Handle(http::Request request, const http::Peer& peer,
+                       std::shared_ptr<http::Responder> responder) {
+  RequestInfo info = ParseRequestInfo(request.method, request.target);
+  if (IsHealthPath(info.path) && (info.verb == "get" || info.verb == "head")) {
+    responder->Send(Health(request, peer, info));
+    return;
+  }
+  const auto counted = std::make_shared<CountedResponder>(this, info, IsDryRun(request.target),
+                                                          std::move(responder));
+  Result<User> user = WhoIs(request, peer);
+  if (!user) {
+    SendStatus(request, user.error(), *counted);
+    return;
+  }
+  if (!Allows(*user, info)) {
+    SendStatus(request, ForbiddenStatus(*user, info), *counted);
+    return;
+  }
+  if (info.path == "/metrics" && info.verb == "get") {
+    http::Response response = PlainText(
+        200, metrics_.Text(store_->Stats(), connections_ ? connections_() : http::ServerStats{}));
+    response.headers.Set("content-type", "text/plain; version=0.0.4; charset=utf-8");
+    counted->Send(std::move(response));
+    return;
+  }
+  if (info.verb != "watch" &&
+      in_flight_.load(std::memory_order_relaxed) > options_.max_requests_in_flight) {
+    SendStatus(request,
+               Status(Status::Parts{.reason = StatusReason::kTooManyRequests,
+                                    .message = "Too many requests, please try again later.",
+                                    .details = {},
+                                    .retry_after = kRetryAfter}),
+               *counted);
+    return;
+  }
+  api_->Handle({.request = std::move(request),
+                .info = std::move(info),
+                .user = *std::move(user),
+                .client_address = peer.address},
+               counted);
+}
+
+http::Response FrontDoor::Health(const http::Request& request, const http::Peer& peer,
+                                 const RequestInfo& info) const {
+  struct Check {
+    std::string_view name;
+    bool ok;
+  };
+  // That we answer at all is the first one.
+  std::vector<Check> checks = {{"ping", true}};
+  const std::string_view root = std::string_view(info.path).substr(1, info.path.find('/', 1) - 1);
+  // A store that cannot write at the moment recovers by itself; starting anew would not
+  // help it, so it does not make the process look dead.
+  if (root != "livez") checks.push_back({"store", store_->Health().ok()});
+  if (root == "readyz") checks.push_back({"shutdown", !stopping_.load()});
+
+  bool verbose = false;
+  std::vector<std::string> excluded;
+  for (const auto& [name, value] : http::ParseQuery(http::SplitTarget(request.target).second)) {
+    if (name == "verbose") verbose = true;
+    if (name == "exclude") excluded.push_back(value);
+  }
+  verbose = verbose && WhoIs(request, peer).has_value();
+
+  // /readyz/store asks for one check alone.
+  const std::string_view one =
+      std::string_view(info.path).substr(std::min(info.path.size(), root.size() + 2));
+  if (!one.empty()) {
+    const auto check =
+        std::find_if(checks.begin(), checks.end(), [&](const Check& c) { return c.name == one; });
+    if (check == checks.end()) return PlainText(404, "404 page not found\n");
+    return check->ok ? PlainText(200, "ok")
+                     : PlainText(500, "internal server error: reason withheld\n");
+  }
+
+  bool all_ok = true;
+  std::string lines;
+  for (const Check& check : checks) {
+    if (std::find(excluded.begin(), excluded.end(), check.name) != excluded.end()) {
+      lines += fmt::format("[+]{} excluded: ok\n", check.name);
+    } else if (check.ok) {
+      lines += fmt::format("[+]{} ok\n", check.name);
+    } else {
+      all_ok = false;
+      lines += fmt::format("[-]{} failed: reason withheld\n", check.name);
+    }
+  }
+  if (!all_ok) return PlainText(500, fmt::format("{}{} check failed\n", lines, root));
+  return PlainText(200, verbose ? fmt::format("{}{} check passed\n", lines, root) : "ok");
+}
+
+}  // namespace herald::server

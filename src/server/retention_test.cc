@@ -1,0 +1,78 @@
+#include "server/retention.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace herald::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+Result<Retention> LoadRules(std::string_view text) {
+  const std::string file = testing::TempDir() + "retention_test.yaml";
+  std::ofstream(file) << text;
+  return Retention::Load(file, 1h);
+}
+
+Event MakeEvent(std::string name_space, std::string type, std::string reason, std::string kind) {
+  Event event;
+  event.metadata.namespace_ = std::move(name_space);
+  event.type = std::move(type);
+  event.reason = std::move(reason);
+  event.involved_object.kind = std::move(kind);
+  return event;
+}
+
+TEST(Retention, TheFirstRuleThatFitsDecides) {
+  const Result<Retention> retention = LoadRules(
+      "rules:\n"
+      "- {reason: [Pulled, Pulling], keep: 10m}\n"
+      "- {namespace: kube-system, kind: Node, keep: 30d}\n"
+      "- {type: Warning, keep: 7d}\n");
+  ASSERT_TRUE(retention.has_value()) << retention.error().message();
+  EXPECT_EQ(retention->Keep(MakeEvent("a", "Warning", "Pulled", "Pod")), 10min);
+  EXPECT_EQ(retention->Keep(MakeEvent("kube-system", "Warning", "x", "Node")), 720h);
+  EXPECT_EQ(retention->Keep(MakeEvent("kube-system", "Warning", "x", "Pod")), 168h);
+  EXPECT_EQ(retention->Keep(MakeEvent("a", "Normal", "x", "Pod")), 1h);
+  EXPECT_EQ(retention->longest(), 720h);
+}
+
+TEST(Retention, AnEmptyFileHasNoRules) {
+  EXPECT_EQ(LoadRules("")->Keep(MakeEvent("a", "b", "c", "d")), 1h);
+  EXPECT_EQ(LoadRules("rules: []\n")->longest(), 1h);
+}
+
+TEST(Retention, ExplainsWhyZeroIsRefused) {
+  const Result<Retention> retention = LoadRules("rules:\n- {type: Normal, keep: 0s}\n");
+  ASSERT_FALSE(retention.has_value());
+  EXPECT_NE(retention.error().message().find("rules[0].keep: 0 would mean for ever"),
+            std::string::npos)
+      << retention.error().message();
+  EXPECT_FALSE(Retention::CheckTtl(0s).ok());
+}
+
+TEST(Retention, NamesWhatIsWrong) {
+  struct Case {
+    const char* text;
+    const char* error;
+  };
+  const Case cases[] = {
+      {"rules: [{type: Normal}]", "rules[0].keep: is missing"},
+      {"rules: [{keep: -1h}]", "rules[0].keep: must be from 1s"},
+      {"rules: [{keep: 10ms}]", "rules[0].keep: must be from 1s"},
+      {"rules: [{keep: 40000d}]", "rules[0].keep: must be from 1s to 36525d"},
+      {"rules: [{ttl: 5m, keep: 5m}]", "rules[0].ttl: there is no such setting"},
+      {"rule: []", "rule: there is no such setting"},
+      {"rules: [{type: {a: b}, keep: 5m}]", "rules[0].type: must be a text or a list of texts"},
+  };
+  for (const Case& c : cases) {
+    const Result<Retention> retention = LoadRules(c.text);
+    ASSERT_FALSE(retention.has_value()) << c.text;
+    EXPECT_NE(retention.error().message().find(c.error), std::string::npos)
+        << retention.error().message();
+  }
+}
+
+}  // namespace
+}  // namespace herald::server

@@ -1,0 +1,505 @@
+#include "server/watch_stream.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "server/stored_event.h"
+
+namespace herald::server {
+namespace {
+
+// What is there at the beginning is read in pages of this size: at 1 KB an event, two
+// pages fill the client's queue.
+constexpr std::int64_t kInitialPageEvents = 250;
+// How many changes a stream takes at once. After that others have their turn.
+constexpr std::size_t kMaxChangesAtOnce = 128;
+// Small frames that are ready together travel together.
+constexpr std::size_t kChunkBytes = 64 * 1024;
+// How exact deadlines and bookmarks are.
+constexpr std::chrono::seconds kTick{1};
+
+constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
+
+Status Expired() {
+  return Status(StatusReason::kExpired, "The resourceVersion for the provided watch is too old.");
+}
+
+// What streams have made of one change, kept with it. Thread-safe.
+class SharedFrames {
+ public:
+  // Those of the change, made at the first call.
+  static std::shared_ptr<SharedFrames> Of(const store::Change& change) {
+    std::shared_ptr<void> found = change.attachment();
+    if (found == nullptr) found = change.Attach(std::make_shared<SharedFrames>(change));
+    return std::static_pointer_cast<SharedFrames>(found);
+  }
+
+  explicit SharedFrames(const store::Change& change) {
+    if (!change.deleted()) current_ = DecodeStored(change.current());
+    if (change.previous()) {
+      previous_ = DecodeStored(*change.previous());
+      // When it went, by being deleted or by no longer matching, is told by its version.
+      if (previous_ && *previous_) {
+        (*previous_)->metadata.resource_version = ToResourceVersion(change.revision());
+      }
+    }
+  }
+
+  // What there is now, and what there was before; none where the event was created, or
+  // deleted.
+  const std::optional<Result<Event>>& current() const { return current_; }
+  const std::optional<Result<Event>>& previous() const { return previous_; }
+
+  http::Chunk Frame(WatchType type, const Event& event, const Form& form, WallTime now) {
+    MutexLock lock(mu_);
+    for (const auto& made : frames_) {
+      if (made.type == type && made.form == form) return made.bytes;
+    }
+    auto bytes = std::make_shared<const std::string>(EncodeFrame(type, event, form, false, now));
+    frames_.push_back({type, form, bytes});
+    return bytes;
+  }
+
+ private:
+  struct Made {
+    WatchType type;
+    Form form;
+    http::Chunk bytes;
+  };
+
+  std::optional<Result<Event>> current_;   // const after construction
+  std::optional<Result<Event>> previous_;  // const after construction
+  Mutex mu_;
+  std::vector<Made> frames_ GUARDED_BY(mu_);  // a handful: as many as there are forms
+};
+
+}  // namespace
+
+// What all streams share. Outlives WatchStreams while a stream still runs.
+class WatchStreams::State : public std::enable_shared_from_this<State> {
+ public:
+  State(store::Store* store, Executor* executor, WatchLimits limits)
+      : store_(store), executor_(executor), limits_(limits) {}
+
+  store::Store* store() const { return store_; }
+  const Clock& clock() const { return executor_->clock(); }
+
+  Status Add(const std::shared_ptr<Stream>& stream, const std::string& user);
+  void Remove(const std::shared_ptr<Stream>& stream, const std::string& user);
+  // Lets the stream look for changes soon, on a thread of the executor.
+  void Wake(std::shared_ptr<Stream> stream);
+  void Stop();
+  std::size_t size() const;
+
+ private:
+  void PumpWoken();
+  void Tick();
+  void ScheduleTick();
+
+  store::Store* const store_;
+  Executor* const executor_;
+  const WatchLimits limits_;
+
+  mutable Mutex mu_;  // no call out is made under it
+  std::unordered_set<std::shared_ptr<Stream>> streams_ GUARDED_BY(mu_);
+  std::map<std::string, std::size_t, std::less<>> per_user_ GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<Stream>> woken_ GUARDED_BY(mu_);
+  bool pumping_ GUARDED_BY(mu_) = false;  // a task is posted or runs
+  bool ticking_ GUARDED_BY(mu_) = false;
+  bool stopped_ GUARDED_BY(mu_) = false;
+};
+
+// One watch. Its work is done by Pump(), which any thread may call; only one of them runs
+// it at a time, and what the others wanted is done by that one.
+//
+//   reading ---page---> initial ---all written---> live ---> done
+//      ^------------------'  more pages
+class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(std::shared_ptr<State> state, WatchRequest request,
+         std::shared_ptr<http::Responder> responder)
+      : state_(std::move(state)),
+        request_(std::move(request)),
+        responder_(std::move(responder)),
+        deadline_(state_->clock().Steady() + request_.timeout),
+        bookmark_at_(state_->clock().Steady() + kBookmarkInterval),
+        needs_columns_(request_.form.shape == Shape::kTable) {}
+
+  void Begin() {
+    responder_->Observe(
+        [self = weak_from_this()] {
+          if (const auto stream = self.lock()) stream->Pump();
+        },
+        [self = weak_from_this()] {
+          if (const auto stream = self.lock()) stream->Order(kClose);
+        });
+    Order(request_.initial_events ? kReadFirst : kOpenWatch);
+  }
+
+  // Looks at the clock: about each second.
+  void OnTick(SteadyTime now) {
+    if (now >= deadline_) {
+      Order(request_.bookmarks ? kBookmark | kEnd : kEnd);
+    } else if (request_.bookmarks && now >= bookmark_at_.load(std::memory_order_relaxed)) {
+      bookmark_at_.store(now + kBookmarkInterval, std::memory_order_relaxed);
+      Order(kBookmark);
+    }
+  }
+
+  void Stop() { Order(kEnd); }
+
+  // Does what there is to do. Returns soon if another thread is at it.
+  void Pump() {
+    std::uint32_t wanted = wanted_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    if (wanted != 1) return;
+    do {
+      Work();
+    } while ((wanted = wanted_.fetch_sub(wanted, std::memory_order_acq_rel) - wanted) != 0);
+  }
+
+ private:
+  enum class Phase : std::uint8_t { kReading, kInitial, kLive, kDone };
+
+  // What others may ask for between two turns.
+  static constexpr std::uint32_t kOpenWatch = 1;
+  static constexpr std::uint32_t kPage = 2;      // page_ has arrived
+  static constexpr std::uint32_t kBookmark = 4;  // tell how far it has come
+  static constexpr std::uint32_t kEnd = 8;       // end cleanly
+  static constexpr std::uint32_t kClose = 16;    // the client has gone
+  static constexpr std::uint32_t kReadFirst = 32;
+
+  void Order(std::uint32_t orders) {
+    orders_.fetch_or(orders, std::memory_order_acq_rel);
+    Pump();
+  }
+
+  // Below: only by the thread that pumps.
+
+  void Work() {
+    if (phase_ == Phase::kDone) return;
+    const std::uint32_t orders = orders_.exchange(0, std::memory_order_acq_rel);
+    if ((orders & kClose) != 0) return Finish();
+    if ((orders & kReadFirst) != 0) ReadPage({});
+    if ((orders & kOpenWatch) != 0) OpenWatch(request_.after);
+    if ((orders & kPage) != 0) TakePage();
+    if (phase_ == Phase::kInitial) WriteInitial();
+    if (phase_ == Phase::kLive) WriteChanges();
+    if (phase_ == Phase::kDone) return;
+    // A bookmark tells nothing where the last frame told it already.
+    const bool mark = (orders & kBookmark) != 0 && phase_ == Phase::kLive && progress_ > told_;
+    if (mark && !is_full()) WriteBookmark(false);
+    if ((orders & kEnd) != 0) {
+      Flush();
+      responder_->End();
+      Finish();
+    }
+  }
+
+  bool is_full() const { return responder_->queued() + buffer_.size() >= kMaxQueuedBytes; }
+
+  void ReadPage(std::string continue_token) {
+    phase_ = Phase::kReading;
+    ListOptions options;
+    options.limit = kInitialPageEvents;
+    options.continue_ = std::move(continue_token);
+    ReadEventPage(state_->store(), request_.filter, options,
+                  [self = shared_from_this()](Result<EventPage> page) {
+                    {
+                      MutexLock lock(self->page_mu_);
+                      self->arrived_.emplace(std::move(page));
+                    }
+                    self->Order(kPage);
+                  });
+  }
+
+  void TakePage() {
+    std::optional<Result<EventPage>> arrived;
+    {
+      MutexLock lock(page_mu_);
+      arrived = std::exchange(arrived_, std::nullopt);
+    }
+    if (!arrived) return;
+    if (!*arrived) {
+      const Status& error = arrived->error();
+      return Fail(error.Is(StatusReason::kExpired) ? Expired() : error);
+    }
+    page_ = std::move(*arrived).value();
+    next_in_page_ = 0;
+    phase_ = Phase::kInitial;
+    if (request_.not_older_than > static_cast<std::uint64_t>(page_.revision)) {
+      Fail(TooLargeResourceVersion(request_.not_older_than, page_.revision));
+    }
+  }
+
+  void WriteInitial() {
+    const WallTime now = state_->clock().Now();
+    while (next_in_page_ < page_.entries.size()) {
+      if (is_full()) return Flush();
+      const Result<Event> event = DecodeStored(page_.entries[next_in_page_++]);
+      if (!event) return Fail(event.error());
+      Put(EncodeFrame(WatchType::kAdded, *event, request_.form, TakeColumns(), now));
+    }
+    if (!page_.metadata.continue_.empty()) {
+      Flush();
+      return ReadPage(page_.metadata.continue_);
+    }
+    progress_ = page_.revision;
+    page_ = EventPage();
+    if (request_.bookmarks) WriteBookmark(true);
+    Flush();
+    OpenWatch(progress_);
+  }
+
+  void OpenWatch(store::Revision after) {
+    progress_ = after;
+    told_ = after;
+    Result<std::unique_ptr<store::Watch>> watch =
+        state_->store()->NewWatch(EventKeyPrefix(request_.filter.name_space()), after,
+                                  [self = weak_from_this(), state = state_] {
+                                    if (auto stream = self.lock()) state->Wake(std::move(stream));
+                                  });
+    if (!watch) {
+      return Fail(watch.error().Is(StatusReason::kExpired) ? Expired() : watch.error());
+    }
+    watch_ = *std::move(watch);
+    phase_ = Phase::kLive;
+  }
+
+  void WriteChanges() {
+    const WallTime now = state_->clock().Now();
+    while (!is_full()) {
+      Result<store::Watch::Batch> batch = watch_->Next(kMaxChangesAtOnce);
+      if (!batch) {
+        return Fail(batch.error().Is(StatusReason::kExpired) ? Expired() : batch.error());
+      }
+      progress_ = std::max(progress_, batch->revision);
+      if (batch->changes.empty()) break;
+      for (const auto& change : batch->changes) {
+        WriteChange(*change, now);
+        if (phase_ == Phase::kDone) return;
+      }
+    }
+    Flush();
+  }
+
+  void WriteChange(const store::Change& change, WallTime now) {
+    const std::shared_ptr<SharedFrames> frames = SharedFrames::Of(change);
+    for (const auto* state : {&frames->current(), &frames->previous()}) {
+      if (state->has_value() && !**state) return Fail((*state)->error());
+    }
+    const Event* const now_is = frames->current() ? &**frames->current() : nullptr;
+    const Event* const was = frames->previous() ? &**frames->previous() : nullptr;
+    const bool matches = now_is != nullptr && request_.filter.Matches(*now_is);
+    const bool matched = was != nullptr && request_.filter.Matches(*was);
+    // To a watcher with a selector, what begins to match is new and what ceases is gone.
+    if (matches || matched) told_ = change.revision();
+    if (matches) {
+      PutShared(matched ? WatchType::kModified : WatchType::kAdded, *now_is, frames.get(), now);
+    } else if (matched) {
+      PutShared(WatchType::kDeleted, *was, frames.get(), now);
+    }
+  }
+
+  void PutShared(WatchType type, const Event& event, SharedFrames* frames, WallTime now) {
+    if (needs_columns_) return Put(EncodeFrame(type, event, request_.form, TakeColumns(), now));
+    Put(frames->Frame(type, event, request_.form, now));
+  }
+
+  void WriteBookmark(bool ends_initial_events) {
+    Event mark;
+    mark.metadata.resource_version = ToResourceVersion(progress_);
+    if (ends_initial_events) mark.metadata.annotations.emplace(kInitialEventsEnd, "true");
+    told_ = progress_;
+    Put(EncodeFrame(WatchType::kBookmark, mark, request_.form, TakeColumns(),
+                    state_->clock().Now()));
+    Flush();
+  }
+
+  bool TakeColumns() { return std::exchange(needs_columns_, false); }
+
+  void Put(std::string frame) {
+    if (shared_ != nullptr) buffer_ = *std::exchange(shared_, nullptr);
+    if (buffer_.empty()) {
+      buffer_ = std::move(frame);
+    } else {
+      buffer_ += frame;
+    }
+    if (buffer_.size() >= kChunkBytes) Flush();
+  }
+  // A frame that others get, too: alone it travels as it is, among others it is copied.
+  void Put(const http::Chunk& frame) {
+    if (shared_ == nullptr && buffer_.empty()) {
+      shared_ = frame;
+      return;
+    }
+    Put(*frame);
+  }
+  void Flush() {
+    if (shared_ != nullptr) responder_->Write(std::exchange(shared_, nullptr));
+    if (!buffer_.empty()) {
+      responder_->Write(std::make_shared<const std::string>(std::exchange(buffer_, {})));
+    }
+  }
+
+  // The stream cannot go on, and its client is told why.
+  void Fail(const Status& status) {
+    Flush();
+    Put(EncodeErrorFrame(status, request_.form));
+    Flush();
+    responder_->End();
+    Finish();
+  }
+
+  void Finish() {
+    phase_ = Phase::kDone;
+    watch_.reset();
+    page_ = EventPage();
+    state_->Remove(shared_from_this(), request_.user);
+  }
+
+  const std::shared_ptr<State> state_;
+  const WatchRequest request_;
+  const std::shared_ptr<http::Responder> responder_;
+  const SteadyTime deadline_;
+  std::atomic<SteadyTime> bookmark_at_;
+
+  std::atomic<std::uint32_t> wanted_{0};  // calls of Pump() that are not done with yet
+  std::atomic<std::uint32_t> orders_{0};
+
+  Mutex page_mu_;
+  std::optional<Result<EventPage>> arrived_ GUARDED_BY(page_mu_);
+
+  // Only the thread that pumps touches these.
+  Phase phase_ = Phase::kReading;
+  EventPage page_;
+  std::size_t next_in_page_ = 0;
+  std::unique_ptr<store::Watch> watch_;
+  store::Revision progress_ = 0;  // all changes up to here have been seen
+  store::Revision told_ = 0;      // and the client knows it up to here
+  bool needs_columns_;
+  std::string buffer_;  // frames that are not written yet
+  http::Chunk shared_;  // the same, if it is one that others have, too; buffer_ is empty then
+};
+
+Status WatchStreams::State::Add(const std::shared_ptr<Stream>& stream, const std::string& user) {
+  MutexLock lock(mu_);
+  if (stopped_) {
+    return Status(StatusReason::kServiceUnavailable,
+                  "the server is currently unable to handle the request");
+  }
+  std::size_t& of_user = per_user_[user];
+  if (streams_.size() >= limits_.max_watches || of_user >= limits_.max_watches_per_user) {
+    if (of_user == 0) per_user_.erase(user);
+    Status::Parts parts;
+    parts.reason = StatusReason::kTooManyRequests;
+    parts.message = "too many watches are open, please try again later";
+    parts.retry_after = std::chrono::seconds(5);
+    return Status(std::move(parts));
+  }
+  ++of_user;
+  streams_.insert(stream);
+  if (!std::exchange(ticking_, true)) {
+    lock.Unlock();
+    ScheduleTick();
+    lock.Lock();
+  }
+  return Status();
+}
+
+void WatchStreams::State::Remove(const std::shared_ptr<Stream>& stream, const std::string& user) {
+  MutexLock lock(mu_);
+  if (streams_.erase(stream) == 0) return;
+  const auto counted = per_user_.find(user);
+  if (counted != per_user_.end() && --counted->second == 0) per_user_.erase(counted);
+}
+
+void WatchStreams::State::Wake(std::shared_ptr<Stream> stream) {
+  {
+    MutexLock lock(mu_);
+    woken_.push_back(std::move(stream));
+    if (std::exchange(pumping_, true)) return;
+  }
+  executor_->Post([self = shared_from_this()] { self->PumpWoken(); });
+}
+
+void WatchStreams::State::PumpWoken() {
+  std::vector<std::shared_ptr<Stream>> woken;
+  {
+    MutexLock lock(mu_);
+    woken.swap(woken_);
+  }
+  for (const std::shared_ptr<Stream>& stream : woken) stream->Pump();
+  {
+    MutexLock lock(mu_);
+    if (woken_.empty()) {
+      pumping_ = false;
+      return;
+    }
+  }
+  // Gives way to whatever else the executor has to do.
+  executor_->Post([self = shared_from_this()] { self->PumpWoken(); });
+}
+
+void WatchStreams::State::ScheduleTick() {
+  executor_->PostAt(clock().Steady() + kTick, [self = weak_from_this()] {
+    if (const auto state = self.lock()) state->Tick();
+  });
+}
+
+void WatchStreams::State::Tick() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    MutexLock lock(mu_);
+    if (streams_.empty() || stopped_) {
+      ticking_ = false;
+      return;
+    }
+    streams.assign(streams_.begin(), streams_.end());
+  }
+  const SteadyTime now = clock().Steady();
+  for (const std::shared_ptr<Stream>& stream : streams) stream->OnTick(now);
+  ScheduleTick();
+}
+
+void WatchStreams::State::Stop() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    MutexLock lock(mu_);
+    stopped_ = true;
+    streams.assign(streams_.begin(), streams_.end());
+  }
+  for (const std::shared_ptr<Stream>& stream : streams) stream->Stop();
+}
+
+std::size_t WatchStreams::State::size() const {
+  MutexLock lock(mu_);
+  return streams_.size();
+}
+
+WatchStreams::WatchStreams(store::Store* store, Executor* executor, WatchLimits limits)
+    : state_(std::make_shared<State>(store, executor, limits)) {}
+
+WatchStreams::~WatchStreams() { Stop(); }
+
+Status WatchStreams::Open(WatchRequest request, std::shared_ptr<http::Responder> responder,
+                          const std::function<void()>& start) {
+  const std::string user = request.user;
+  auto stream = std::make_shared<Stream>(state_, std::move(request), std::move(responder));
+  if (Status refused = state_->Add(stream, user); !refused.ok()) return refused;
+  start();
+  stream->Begin();
+  return Status();
+}
+
+void WatchStreams::Stop() { state_->Stop(); }
+
+std::size_t WatchStreams::size() const { return state_->size(); }
+
+}  // namespace herald::server

@@ -1,0 +1,264 @@
+#include "store/rocks_db.h"
+
+#include <fmt/core.h>
+#include <rocksdb/cache.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/slice_transform.h>
+#include <rocksdb/table.h>
+#include <rocksdb/utilities/table_properties_collectors.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace herald::store {
+namespace {
+
+constexpr std::array kColumnFamilies = {"default", "heads", "versions", "log", "index", "expiry"};
+
+// Ten bits a key let one lookup in a hundred touch a file that does not have the key.
+constexpr double kBloomBits = 10;
+
+class ErrorListener final : public rocksdb::EventListener {
+ public:
+  explicit ErrorListener(std::function<void(const Status&)> report) : report_(std::move(report)) {}
+
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
+    report_(FromRocks(*status));
+  }
+
+ private:
+  const std::function<void(const Status&)> report_;
+};
+
+rocksdb::CompressionType FastCompression() {
+  const auto supported = rocksdb::GetSupportedCompressions();
+  const bool lz4 =
+      std::find(supported.begin(), supported.end(), rocksdb::kLZ4Compression) != supported.end();
+  return lz4 ? rocksdb::kLZ4Compression : rocksdb::kNoCompression;
+}
+
+rocksdb::ColumnFamilyOptions FamilyOptions(const rocksdb::Options& base, std::string_view name,
+                                           const RocksDbOptions& options) {
+  rocksdb::ColumnFamilyOptions family(base);
+  // Half for the values. Small memtables elsewhere: a row is put into one the faster, the
+  // fewer rows it has.
+  family.write_buffer_size = options.write_buffer_bytes / (name == "versions" ? 2 : 8);
+  if (name == "heads") {
+    // Asked for each key that is created, and does not have it.
+    family.memtable_prefix_bloom_size_ratio = 0.05;
+    family.memtable_whole_key_filtering = true;
+  }
+  if (name == "index") {
+    // Each index grows at a place of its own.
+    family.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(1));
+  }
+  if (name != "heads" && name != "versions") {
+    // Rows of these go as they came, oldest first, and are scanned: a file that is mostly
+    // tombstones is rewritten before a scan has to wade through it.
+    constexpr std::size_t kWindow = 8'192;
+    constexpr std::size_t kTombstones = kWindow / 2;
+    family.table_properties_collector_factories.push_back(
+        rocksdb::NewCompactOnDeletionCollectorFactory(kWindow, kTombstones));
+  }
+  return family;
+}
+
+bool IsEmptyOrMissing(const std::filesystem::path& directory) {
+  std::error_code error;
+  if (!std::filesystem::exists(directory, error)) return true;
+  std::filesystem::directory_iterator files(directory, error);
+  if (error) return false;
+  // What file systems and RocksDB's own half-made beginnings leave there.
+  return std::all_of(begin(files), end(files), [](const auto& file) {
+    const std::string name = file.path().filename().string();
+    return name == "lost+found" || name == "LOCK" || name == "IDENTITY" || name.starts_with("LOG");
+  });
+}
+
+Status CannotOpen(const std::filesystem::path& directory, const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  if (status.IsIOError() && (text.find("lock hold by current process") != std::string::npos ||
+                             text.find("While lock file") != std::string::npos)) {
+    return Status(
+        StatusReason::kServiceUnavailable,
+        fmt::format("the data directory {} is in use by another process", directory.string()));
+  }
+  if (status.IsCorruption()) {
+    return Status(StatusReason::kCorruption,
+                  fmt::format("the data directory {} is damaged: {}", directory.string(), text));
+  }
+  return Status(StatusReason::kServiceUnavailable,
+                fmt::format("cannot open the data directory {}: {}", directory.string(), text));
+}
+
+}  // namespace
+
+Status FromRocks(const rocksdb::Status& status) {
+  if (status.ok()) return Status();
+  if (status.IsCorruption()) return Status(StatusReason::kCorruption, status.ToString());
+  if (status.IsIncomplete()) return Status(StatusReason::kCancelled, "not in memory");
+  return Status(StatusReason::kServiceUnavailable, status.ToString());
+}
+
+rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
+  rocksdb::Options rocks;
+  rocks.env = options.env != nullptr ? options.env : rocksdb::Env::Default();
+  rocks.create_if_missing = options.create;
+  rocks.create_missing_column_families = true;
+  // A torn record at the very end is what a crash leaves of a write that nobody was told of.
+  // Anything else that is wrong with the log must be seen: the default mode would open the store as
+  // it was before the damage and drop acknowledged writes without a word.
+  rocks.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  rocks.paranoid_checks = true;
+  // Whether and when writing works again is for the store to find out.
+  rocks.max_bgerror_resume_count = 0;
+  // What is in the log but in no file is read at the start, so it is bounded.
+  rocks.max_total_wal_size = options.write_buffer_bytes;
+  rocks.db_write_buffer_size = options.write_buffer_bytes;
+  rocks.skip_stats_update_on_db_open = true;
+  // One flush and one compaction. Herald shares its machine with what it watches.
+  rocks.max_background_jobs = 2;
+  // There is one writer only.
+  rocks.allow_concurrent_memtable_write = false;
+  rocks.enable_write_thread_adaptive_yield = false;
+  rocks.bytes_per_sync = 1u << 20;
+  rocks.keep_log_file_num = 5;
+  rocks.max_log_file_size = 4u << 20;
+
+  rocks.compression = FastCompression();
+  rocks.level_compaction_dynamic_level_bytes = true;
+  rocks.max_bytes_for_level_base = 256u << 20;
+
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(options.cache_bytes);
+  table.cache_index_and_filter_blocks = true;
+  table.cache_index_and_filter_blocks_with_high_priority = true;
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBits));
+  table.block_size = 16u << 10;
+  table.format_version = 5;
+  rocks.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+
+  if (options.on_background_error) {
+    rocks.listeners.push_back(std::make_shared<ErrorListener>(options.on_background_error));
+  }
+  return rocks;
+}
+
+Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
+  const rocksdb::Options rocks = MakeRocksOptions(options);
+  const std::string path = options.directory.string();
+  std::error_code error;
+  if (!std::filesystem::exists(options.directory / "CURRENT", error)) {
+    if (!IsEmptyOrMissing(options.directory)) {
+      return Status(StatusReason::kInvalid,
+                    fmt::format("the directory {} is not empty and holds no store", path));
+    }
+    if (!options.create || options.read_only) {
+      return Status(StatusReason::kNotFound, fmt::format("there is no store in {}", path));
+    }
+    std::filesystem::create_directories(options.directory, error);
+    if (error) {
+      return Status(StatusReason::kServiceUnavailable,
+                    fmt::format("cannot make the data directory {}: {}", path, error.message()));
+    }
+  } else {
+    std::vector<std::string> names;
+    rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(rocks, path, &names);
+    if (!listed.ok()) return CannotOpen(options.directory, listed);
+    for (const std::string& name : names) {
+      if (std::find(kColumnFamilies.begin(), kColumnFamilies.end(), name) ==
+          kColumnFamilies.end()) {
+        return Status(StatusReason::kInvalid,
+                      fmt::format("{} holds a RocksDB database that is not Herald's", path));
+      }
+    }
+  }
+
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const char* name : kColumnFamilies) {
+    families.emplace_back(name, FamilyOptions(rocks, name, options));
+  }
+  // Not make_unique: the constructor is private.
+  std::unique_ptr<RocksDb> opened(new RocksDb(options.directory));
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status =
+      options.read_only
+          ? rocksdb::DB::OpenForReadOnly(rocks, path, families, &opened->handles_, &db)
+          : rocksdb::DB::Open(rocks, path, families, &opened->handles_, &db);
+  opened->db_.reset(db);
+  if (!status.ok()) return CannotOpen(options.directory, status);
+  const Status usable = opened->ReadOrInitialise(options);
+  if (!usable.ok()) return usable;
+  return opened;
+}
+
+Status RocksDb::ReadOrInitialise(const RocksDbOptions& options) {
+  std::string row;
+  rocksdb::Status status = db_->Get({}, meta(), ToSlice(kFormatKey), &row);
+  if (status.IsNotFound()) {
+    const std::unique_ptr<rocksdb::Iterator> any(db_->NewIterator({}, meta()));
+    any->SeekToFirst();
+    if (any->Valid() || options.read_only) {
+      return Status(StatusReason::kInvalid,
+                    fmt::format("{} holds a RocksDB database that is not Herald's",
+                                options.directory.string()));
+    }
+    // New, or a crash came before this very write: nothing was ever written to it.
+    rocksdb::WriteBatch first;
+    first.Put(meta(), ToSlice(kFormatKey), EncodeFormat(kFormatVersion));
+    first.Put(meta(), ToSlice(kStateKey), EncodeState(state_));
+    rocksdb::WriteOptions synced;
+    synced.sync = true;
+    status = db_->Write(synced, &first);
+    return status.ok() ? Status() : CannotOpen(options.directory, status);
+  }
+  if (!status.ok()) return CannotOpen(options.directory, status);
+  const auto version = DecodeFormat(row);
+  if (!version) return Status(StatusReason::kCorruption, "the row \"format\" is damaged");
+  if (*version != kFormatVersion) {
+    return Status(StatusReason::kInvalid,
+                  fmt::format("the store in {} has format {}, and this program reads format {} "
+                              "only: use the program that wrote it",
+                              options.directory.string(), *version, kFormatVersion));
+  }
+  status = db_->Get({}, meta(), ToSlice(kStateKey), &row);
+  if (!status.ok()) return CannotOpen(options.directory, status);
+  const auto state = DecodeState(row);
+  if (!state) return Status(StatusReason::kCorruption, "the row \"state\" is damaged");
+  state_ = *state;
+  return Status();
+}
+
+RocksDb::~RocksDb() {
+  if (!db_) return;
+  for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+    // Nothing can be done about a failure here: what matters was synced when it was written.
+    db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+  db_->Close().PermitUncheckedError();
+}
+
+std::uint64_t RocksDb::BytesOnDisk() const {
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  for (auto file = std::filesystem::directory_iterator(directory_, error);
+       !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    // RocksDB deletes files while we look.
+    std::error_code gone;
+    const std::uint64_t size = file->file_size(gone);
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
+rocksdb::Status RocksDb::FlushAll() { return db_->Flush(rocksdb::FlushOptions(), handles_); }
+
+}  // namespace herald::store

@@ -1,0 +1,896 @@
+#include "store/rocks_store.h"
+
+#include <fmt/core.h>
+#include <pthread.h>
+#include <rocksdb/utilities/checkpoint.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <future>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+
+namespace herald::store {
+namespace {
+
+// What one WriteBatch may hold. Beyond this a larger batch saves nothing on the sync, and
+// the first writer in it waits for the last.
+constexpr std::size_t kMaxBatchWrites = 512;
+constexpr std::size_t kMaxBatchBytes = 4u << 20;
+
+// What may wait for the committer. At 20,000 writes a second, a second's worth; writers
+// who come later are better told so than kept.
+constexpr std::size_t kMaxQueuedWrites = 20'000;
+constexpr std::size_t kMaxQueuedBytes = 128u << 20;
+
+// How often maintenance looks. Entries expire within this of their time.
+constexpr std::chrono::seconds kMaintenanceInterval{1};
+
+// Entries that maintenance deletes at once. A client's write waits behind one such
+// portion at most, about two milliseconds.
+constexpr std::size_t kPortion = 128;
+
+// Rows of the log that one step of compaction looks at, and rows that it deletes at most.
+constexpr std::size_t kCompactRows = 4'096;
+constexpr std::uint32_t kCompactDeletes = 2'000;
+
+// A read on the caller's thread looks at this many rows, some tens of microseconds' worth.
+constexpr std::size_t kInlineRows = 100;
+constexpr RocksReader::Effort kInline{.cached = true, .max_rows = kInlineRows};
+constexpr RocksReader::Effort kThorough{};
+
+// Eviction begins when the disk holds this much of the cap and ends at the second: with the
+// whole cap in use, the files that compaction writes anew would not fit.
+constexpr double kEvictAbove = 0.95;
+constexpr double kEvictTo = 0.80;
+
+Status Unavailable(const Status& why) {
+  return Status(StatusReason::kServiceUnavailable, "the store cannot write: " + why.message());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RocksStore>> RocksStore::Open(StoreOptions options,
+                                                     RocksStoreOptions rocks) {
+  // RocksDB's threads may report a failure before there is a store to hear of it; the
+  // next write then tells.
+  auto listening = std::make_shared<std::atomic<RocksStore*>>(nullptr);
+  rocks.db.on_background_error = [listening](const Status& status) {
+    if (RocksStore* store = listening->load()) store->SetUnhealthy(status);
+  };
+  Result<std::unique_ptr<RocksDb>> db = RocksDb::Open(rocks.db);
+  if (!db) return db.error();
+  // Not make_unique: the constructor is private.
+  std::unique_ptr<RocksStore> store(
+      new RocksStore(std::move(options), std::move(rocks), std::move(*db)));
+  *listening = store.get();
+  store->Start();
+  return store;
+}
+
+RocksStore::RocksStore(StoreOptions options, RocksStoreOptions rocks, std::unique_ptr<RocksDb> db)
+    : options_(std::move(options)),
+      rocks_options_(std::move(rocks)),
+      clock_(options_.clock != nullptr ? *options_.clock : SystemClock()),
+      rocks_(std::move(db)),
+      reader_(rocks_.get()),
+      visible_(rocks_->state().revision),
+      compacted_(rocks_->state().compacted),
+      published_(rocks_->state()),
+      state_(rocks_->state()) {}
+
+void RocksStore::Start() {
+  readers_ = std::make_unique<Executor>(
+      Executor::Options{.threads = std::max(1, rocks_options_.read_threads)});
+  WatchHub::Options hub;
+  hub.executor = readers_.get();
+  hub_ = std::make_unique<WatchHub>(
+      visible_, compacted_,
+      [this](const std::string& prefix, Revision after, std::size_t max) {
+        return ReadLog(prefix, after, max);
+      },
+      hub);
+  committer_ = std::thread([this] { RunCommitter(); });
+  if (options_.background) {
+    maintenance_ = std::make_unique<Executor>();
+    maintenance_->Post([this] { MaintainAndCallAgain(); });
+  }
+}
+
+RocksStore::~RocksStore() {
+  stopping_ = true;
+  if (maintenance_) maintenance_->Stop();
+  {
+    MutexLock lock(mu_);
+    closed_ = true;
+  }
+  work_.NotifyAll();
+  committer_.join();
+  readers_->Stop();
+  // The next start then has no log to read. A failure costs only that time.
+  if (healthy_) rocks_->FlushAll().PermitUncheckedError();
+  // Now, because its threads may still report to us.
+  rocks_.reset();
+}
+
+// ---- writes ----
+
+WallTime RocksStore::ExpiryOf(std::string_view key, std::string_view value,
+                              WallTime written) const {
+  if (!options_.schema.lifetime) return WallTime::max();
+  const std::chrono::seconds lifetime = options_.schema.lifetime(key, value);
+  // Rules may say "for ever" with a number that cannot be added.
+  if (lifetime >= std::chrono::floor<std::chrono::seconds>(WallTime::max() - written)) {
+    return WallTime::max();
+  }
+  return written + std::max(lifetime, std::chrono::seconds(1));
+}
+
+void RocksStore::Commit(Write write, WriteDone done) {
+  if (!healthy_) {
+    done(Unavailable(Health()));
+    return;
+  }
+  Pending pending;
+  if (write.value) {
+    if (options_.schema.index) pending.index = options_.schema.index(write.key, *write.value);
+    pending.lifetime = options_.schema.lifetime ? options_.schema.lifetime(write.key, *write.value)
+                                                : std::chrono::seconds::max();
+  }
+  pending.bytes = write.key.size() + (write.value ? write.value->size() : 0);
+  pending.write = std::move(write);
+  pending.done = std::move(done);
+  bool accepted = false;
+  bool first = false;
+  {
+    MutexLock lock(mu_);
+    accepted = !closed_ && queue_.size() < kMaxQueuedWrites && queue_bytes_ < kMaxQueuedBytes;
+    if (accepted) {
+      first = queue_.empty();
+      queue_bytes_ += pending.bytes;
+      queue_.push_back(std::move(pending));
+    }
+  }
+  if (first) work_.NotifyOne();
+  if (!accepted) {
+    pending.done(Status(StatusReason::kServiceUnavailable, "too many writes wait for the disk"));
+  }
+}
+
+void RocksStore::Submit(std::vector<Pending> writes) {
+  {
+    MutexLock lock(mu_);
+    HERALD_CHECK(!closed_, "maintenance goes on after its end");
+    for (Pending& pending : writes) {
+      queue_bytes_ += pending.bytes;
+      queue_.push_back(std::move(pending));
+    }
+  }
+  work_.NotifyOne();
+}
+
+Status RocksStore::SubmitAndWait(Chore chore) {
+  std::promise<Status> done;
+  chore.done = [&done](const Status& status) { done.set_value(status); };
+  {
+    MutexLock lock(mu_);
+    HERALD_CHECK(!closed_, "maintenance goes on after its end");
+    chores_.push_back(std::move(chore));
+  }
+  work_.NotifyOne();
+  return done.get_future().get();
+}
+
+Status RocksStore::DeleteAndWait(const std::vector<Entry>& entries, Cause cause) {
+  if (entries.empty()) return Status();
+  struct Outcome {
+    Mutex mu;
+    Status failed GUARDED_BY(mu);
+    std::size_t left GUARDED_BY(mu);
+    std::promise<Status> all;
+  };
+  Outcome outcome;
+  {
+    MutexLock lock(outcome.mu);
+    outcome.left = entries.size();
+  }
+  std::vector<Pending> writes;
+  for (const Entry& entry : entries) {
+    Pending pending;
+    pending.write = {entry.key, nullptr, entry.revision};
+    pending.cause = cause;
+    pending.done = [&outcome](const Result<Written>& written) {
+      std::optional<Status> over;
+      {
+        MutexLock lock(outcome.mu);
+        if (!written) outcome.failed = written.error();
+        if (--outcome.left == 0) over = outcome.failed;
+      }
+      if (over) outcome.all.set_value(*over);
+    };
+    writes.push_back(std::move(pending));
+  }
+  std::future<Status> all = outcome.all.get_future();
+  Submit(std::move(writes));
+  return all.get();
+}
+
+void RocksStore::RunCommitter() {
+  ::pthread_setname_np(::pthread_self(), "herald-commit");
+  std::vector<Pending> batch;
+  std::vector<Pending> waiting;  // taken from the queue, not yet in a batch
+  std::size_t next = 0;
+  for (;;) {
+    std::vector<Chore> chores;
+    {
+      MutexLock lock(mu_);
+      if (next == waiting.size()) {
+        work_.Wait(lock, [this]() REQUIRES(mu_) {
+          return !queue_.empty() || !chores_.empty() || closed_;
+        });
+        if (queue_.empty() && chores_.empty()) return;
+        waiting.clear();
+        next = 0;
+        waiting.swap(queue_);
+        queue_bytes_ = 0;
+      }
+      chores.swap(chores_);
+    }
+    for (Chore& chore : chores) RunChore(chore);
+    batch.clear();
+    std::size_t bytes = 0;
+    while (next < waiting.size() && batch.size() < kMaxBatchWrites && bytes < kMaxBatchBytes) {
+      bytes += waiting[next].bytes;
+      batch.push_back(std::move(waiting[next++]));
+    }
+    if (!batch.empty()) CommitBatch(batch);
+  }
+}
+
+// The rows of one batch as they come together, and the states of the keys that it has
+// changed so far.
+class RocksStore::BatchInHand {
+ public:
+  BatchInHand(const RocksStore& store, const State& state) : store_(store), state_(state) {}
+
+  // The state of a key after the writes before this one.
+  Result<RocksReader::Standing> Find(const std::string& key) const {
+    const auto changed = changed_.find(key);
+    if (changed != changed_.end()) return changed->second;
+    return store_.reader_.Newest(key, kThorough);
+  }
+
+  // Adds a write whose condition holds; returns its revision.
+  Revision Add(Pending& pending, const RocksReader::Standing& old, WallTime now) {
+    const RocksDb& db = *store_.rocks_;
+    const std::string& key = pending.write.key;
+    const Bytes& value = pending.write.value;
+    const Revision revision = ++state_.revision;
+
+    RocksReader::Standing fresh;
+    if (value) {
+      fresh = {revision, value, now, WallTime::max()};
+      if (pending.lifetime <
+          std::chrono::floor<std::chrono::seconds>(WallTime::max() - fresh.written)) {
+        fresh.expires = now + std::max(pending.lifetime, std::chrono::seconds(1));
+      }
+    }
+
+    std::string version_key = VersionKey(key, revision);
+    std::string version =
+        EncodeVersion(version_key, {value == nullptr, now, fresh.expires,
+                                    value ? std::string_view(*value) : std::string_view()});
+    versions_.push_back({std::move(version_key), std::move(version)});
+    const std::string log_key = LogKey(revision);
+    rows_.Put(db.log(), log_key, EncodeLog(log_key, {value == nullptr, now, old.revision, key}));
+    state_.history_bytes += LogBytes(key.size());
+
+    if (old.revision != 0) {
+      if (old.expires != WallTime::max()) {
+        rows_.Delete(db.expiry(), ExpiryKey(old.expires, old.revision));
+      }
+      const std::uint64_t bytes = EntryBytes(key.size(), old.value->size());
+      state_.live_bytes -= bytes;
+      state_.history_bytes += bytes;
+      --state_.entries;
+    }
+    if (value) {
+      heads_.push_back({key, EncodeHead(revision)});
+      for (const IndexEntry& entry : pending.index) {
+        index_.push_back({IndexKey(entry.index, entry.value, key, revision), {}});
+      }
+      if (fresh.expires != WallTime::max()) {
+        rows_.Put(db.expiry(), ExpiryKey(fresh.expires, revision), {});
+        first_due_ = std::min(first_due_, fresh.expires);
+      }
+      state_.live_bytes += EntryBytes(key.size(), value->size());
+      ++state_.entries;
+    } else {
+      heads_.push_back({key, {}});
+      if (pending.cause == Cause::kEviction) {
+        state_.complete_since = std::max(state_.complete_since, old.written);
+      }
+    }
+
+    std::optional<Entry> previous;
+    if (old.revision != 0) previous = Entry{key, old.value, old.revision};
+    changes_.push_back(std::make_shared<const Change>(Entry{key, value, revision},
+                                                      std::move(previous), value == nullptr));
+    changed_[key] = std::move(fresh);
+    return revision;
+  }
+
+  // All rows of the batch. Those that come in no order are sorted, because a row is put
+  // beside the last one into RocksDB's skip lists for half of what it costs elsewhere, and that is
+  // most of what a write costs.
+  rocksdb::WriteBatch& Finish() {
+    const RocksDb& db = *store_.rocks_;
+    for (auto* rows : {&heads_, &versions_, &index_}) {
+      // Stable: of two rows for one head the later one counts.
+      std::stable_sort(rows->begin(), rows->end(),
+                       [](const Row& a, const Row& b) { return a.key < b.key; });
+    }
+    for (const Row& row : heads_) {
+      if (row.value.empty()) {
+        rows_.Delete(db.heads(), row.key);
+      } else {
+        rows_.Put(db.heads(), row.key, row.value);
+      }
+    }
+    for (const Row& row : versions_) rows_.Put(db.versions(), row.key, row.value);
+    for (const Row& row : index_) rows_.Put(db.index(), row.key, row.value);
+    rows_.Put(db.meta(), ToSlice(kStateKey), EncodeState(state_));
+    return rows_;
+  }
+  const State& state() const { return state_; }
+  const std::vector<std::shared_ptr<const Change>>& changes() const { return changes_; }
+  WallTime first_due() const { return first_due_; }
+
+ private:
+  struct Row {
+    std::string key;
+    std::string value;  // empty in heads_: the key is deleted
+  };
+
+  const RocksStore& store_;
+  State state_;
+  rocksdb::WriteBatch rows_;
+  std::vector<Row> heads_;
+  std::vector<Row> versions_;
+  std::vector<Row> index_;
+  std::unordered_map<std::string, RocksReader::Standing> changed_;
+  std::vector<std::shared_ptr<const Change>> changes_;
+  WallTime first_due_ = WallTime::max();
+};
+
+void RocksStore::CommitBatch(std::vector<Pending>& batch) {
+  BatchInHand hand(*this, state_);
+  std::vector<Result<Written>> answers;
+  answers.reserve(batch.size());
+  std::uint64_t expired = 0;
+  std::uint64_t evicted = 0;
+  const WallTime now = clock_.Now();
+  for (Pending& pending : batch) {
+    const Result<RocksReader::Standing> current = hand.Find(pending.write.key);
+    if (!current) {
+      answers.emplace_back(current.error());
+      continue;
+    }
+    Written written;
+    if ((pending.write.expected != Write::kAny && pending.write.expected != current->revision) ||
+        (!pending.write.value && current->revision == 0)) {
+      written.revision = hand.state().revision;
+      if (current->revision != 0) {
+        written.current = Entry{pending.write.key, current->value, current->revision};
+      }
+    } else {
+      written.committed = true;
+      written.revision = hand.Add(pending, *current, now);
+      if (pending.cause == Cause::kExpiry) ++expired;
+      if (pending.cause == Cause::kEviction) ++evicted;
+    }
+    answers.emplace_back(std::move(written));
+  }
+
+  if (!hand.changes().empty()) {
+    const Status status = WriteRows(hand.Finish(), /*sync=*/true);
+    if (!status.ok()) {
+      // Also those whose condition did not hold: what it was checked against may not be.
+      for (Pending& pending : batch) pending.done(Unavailable(status));
+      return;
+    }
+    state_ = hand.state();
+    if (hand.first_due() < due_from_.load()) due_from_ = hand.first_due();
+    expired_ += expired;
+    evicted_ += evicted;
+    Publish(state_);
+    WatchHub::Wake(hub_->Append(hand.changes(), state_.revision));
+    if (rocks_options_.at_step) rocks_options_.at_step("published");
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    batch[i].done(std::move(answers[i]));
+    batch[i] = Pending();  // what the completion holds is let go before the next wait
+  }
+}
+
+void RocksStore::RunChore(Chore& chore) {
+  State state = state_;
+  state.compacted = std::max(state.compacted, chore.compacted);
+  state.history_bytes -= std::min(state.history_bytes, chore.history_bytes);
+  chore.rows.Put(rocks_->meta(), ToSlice(kStateKey), EncodeState(state));
+  // Not synced: if it is lost, it is done again.
+  const Status status = WriteRows(chore.rows, /*sync=*/false);
+  if (status.ok()) {
+    state_ = state;
+    Publish(state_);
+  }
+  chore.done(status);
+}
+
+Status RocksStore::WriteRows(rocksdb::WriteBatch& rows, bool sync) {
+  if (!healthy_) return Health();
+  if (rocks_options_.at_step) rocks_options_.at_step("before write");
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  const rocksdb::Status written = rocks_->db().Write(options, &rows);
+  if (!written.ok()) {
+    const Status status = FromRocks(written);
+    SetUnhealthy(status);
+    return status;
+  }
+  if (rocks_options_.at_step) rocks_options_.at_step("written");
+  return Status();
+}
+
+void RocksStore::Publish(const State& state) {
+  Saw(state.revision);
+  MutexLock lock(mu_);
+  published_ = state;
+}
+
+void RocksStore::Saw(Revision revision) {
+  Revision visible = visible_.load();
+  while (visible < revision && !visible_.compare_exchange_weak(visible, revision)) {
+  }
+}
+
+// ---- health ----
+
+void RocksStore::SetUnhealthy(const Status& why) {
+  {
+    MutexLock lock(mu_);
+    if (!health_.ok()) return;
+    health_ = why;
+    healthy_ = false;
+  }
+  Say(LogLevel::kError, "the store cannot write", why.message());
+}
+
+Status RocksStore::Health() {
+  MutexLock lock(mu_);
+  return health_;
+}
+
+bool RocksStore::Recover() {
+  if (healthy_) return true;
+  const Status why = Health();
+  // Damaged files do not heal by trying again.
+  if (why.Is(StatusReason::kCorruption)) return false;
+  // After a write that failed half way, the write-ahead log may end in half a record. Before
+  // anything is acknowledged again, a new one must have begun: hence a row of no consequence, so
+  // that there is something to flush, and the flush.
+  rocksdb::Status status = rocks_->db().Resume();
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  if (status.ok()) {
+    status =
+        rocks_->db().Put(synced, rocks_->meta(), ToSlice(kFormatKey), EncodeFormat(kFormatVersion));
+  }
+  if (status.ok()) status = rocks_->FlushAll();
+  if (!status.ok()) return false;
+  {
+    MutexLock lock(mu_);
+    health_ = Status();
+    healthy_ = true;
+  }
+  Say(LogLevel::kInfo, "the store can write again", "");
+  return true;
+}
+
+void RocksStore::Say(LogLevel level, std::string_view message, const std::string& error) const {
+  if (!rocks_options_.log) return;
+  LogEntry entry{level, message, {}};
+  if (!error.empty()) entry.fields.emplace_back("error", error);
+  rocks_options_.log(entry);
+}
+
+// ---- reads ----
+
+Status RocksStore::CheckRevision(Revision at) const {
+  const Revision compacted = compacted_.load();
+  if (at >= compacted) return Status();
+  return Status(StatusReason::kExpired,
+                fmt::format("revision {} is no longer kept: history begins at {}", at, compacted));
+}
+
+void RocksStore::Get(std::string key, EntryDone done) {
+  const auto answer = [this](
+                          std::string name,
+                          Result<RocksReader::Standing> standing) -> Result<std::optional<Entry>> {
+    if (!standing) return standing.error();
+    if (standing->revision == 0) return std::optional<Entry>();
+    Saw(standing->revision);
+    return std::optional<Entry>(
+        Entry{std::move(name), std::move(standing->value), standing->revision});
+  };
+  Result<RocksReader::Standing> standing = reader_.Newest(key, kInline);
+  if (standing || !standing.error().Is(StatusReason::kCancelled)) {
+    done(answer(std::move(key), std::move(standing)));
+    return;
+  }
+  readers_->Post([this, answer, key = std::move(key), done = std::move(done)] {
+    done(answer(key, reader_.Newest(key, kThorough)));
+  });
+}
+
+Result<Page> RocksStore::ReadAt(const Query& query, RocksReader::Effort effort) {
+  for (;;) {
+    const Revision visible = visible_.load();
+    if (query.at > visible) {
+      return Status(StatusReason::kBadRequest,
+                    fmt::format("revision {} is yet to come: the latest is {}", query.at, visible));
+    }
+    const Revision at = query.at != 0 ? query.at : visible;
+    const Status before = CheckRevision(at);
+    Result<Page> page = before.ok() ? reader_.Read(query, at, effort) : Result<Page>(before);
+    // Compaction may have begun between the look at the revision and the iterator.
+    const Status after = CheckRevision(at);
+    if (after.ok()) return page;
+    // The latest can only be gone if there is a later one by now.
+    if (query.at != 0) return after;
+  }
+}
+
+void RocksStore::Read(Query query, PageDone done) {
+  Result<Page> page = ReadAt(query, kInline);
+  if (page || !page.error().Is(StatusReason::kCancelled)) {
+    done(std::move(page));
+    return;
+  }
+  readers_->Post(
+      [this, query = std::move(query), done = std::move(done)] { done(ReadAt(query, kThorough)); });
+}
+
+void RocksStore::CurrentRevision(std::function<void(Result<Revision>)> done) {
+  done(visible_.load());
+}
+
+Result<std::unique_ptr<Watch>> RocksStore::NewWatch(std::string prefix, Revision after,
+                                                    std::function<void()> ready) {
+  // What a read has seen is not new, even where the hub has yet to hear of it.
+  return hub_->NewWatch(std::move(prefix), after == 0 ? visible_.load() : after, std::move(ready));
+}
+
+Result<Watch::Batch> RocksStore::ReadLog(const std::string& prefix, Revision after,
+                                         std::size_t max) {
+  const Status before = CheckRevision(after);
+  if (!before.ok()) return before;
+  Result<Watch::Batch> batch = reader_.Changes(prefix, after, visible_.load(), max);
+  if (batch) return batch;
+  // A row that is missing is damage, unless compaction took it meanwhile.
+  const Status gone = CheckRevision(after);
+  if (!gone.ok()) return gone;
+  if (!batch.error().Is(StatusReason::kNotFound)) return batch;
+  return Status(StatusReason::kCorruption, batch.error().message());
+}
+
+StoreStats RocksStore::Stats() {
+  StoreStats stats;
+  {
+    MutexLock lock(mu_);
+    stats.entries = published_.entries;
+    stats.complete_since = published_.complete_since;
+  }
+  stats.revision = visible_;
+  stats.compacted = compacted_;
+  stats.expired = expired_;
+  stats.evicted = evicted_;
+  stats.watches = hub_->watches();
+  stats.bytes_on_disk = rocks_->BytesOnDisk();
+  return stats;
+}
+
+// ---- maintenance ----
+
+void RocksStore::MaintainAndCallAgain() {
+  Maintain();
+  maintenance_->PostAt(maintenance_->clock().Steady() + kMaintenanceInterval,
+                       [this] { MaintainAndCallAgain(); });
+}
+
+void RocksStore::RefreshLifetimes() {
+  refresh_ = true;
+  if (maintenance_) maintenance_->Post([this] { Maintain(); });
+}
+
+void RocksStore::Maintain() {
+  MutexLock lock(maintain_mu_);
+  if (!Recover()) return;
+  Refresh();
+  Expire();
+  Compact(/*everything=*/false);
+  Evict();
+}
+
+// An entry's time is what its version says, or an earlier or later row of the expiry
+// index that this makes: when a row comes due, the lifetime is asked for again, so a
+// row that is too early costs one look, and each entry has one that is not too late.
+void RocksStore::Refresh() {
+  if (!refresh_.exchange(false)) return;
+  // Entries between two looks at what is due already.
+  constexpr std::size_t kSlice = 20'000;
+  const WallTime now = clock_.Now();
+  std::string from;
+  for (;;) {
+    Chore chore;
+    WallTime first_due = WallTime::max();
+    std::size_t visited = 0;
+    {
+      rocksdb::ReadOptions options;
+      options.fill_cache = false;
+      const std::unique_ptr<rocksdb::Iterator> rows(
+          rocks_->db().NewIterator(options, rocks_->versions()));
+      std::string seen;
+      for (rows->Seek(from); rows->Valid() && visited < kSlice && !stopping_; rows->Next()) {
+        ++visited;
+        const std::string_view row_key = ToView(rows->key());
+        from.assign(row_key);
+        from += '\0';
+        const auto parsed = ParseVersionKey(row_key);
+        const auto version = DecodeVersion(row_key, ToView(rows->value()));
+        // Damage is found and named by whoever needs the entry.
+        if (!parsed || !version || version->deleted || parsed->key == seen) continue;
+        seen = parsed->key;
+        const WallTime expires = ExpiryOf(parsed->key, version->value, version->written);
+        // The version's own row may be gone where it came due and was found too early.
+        if (expires == WallTime::max() || (expires == version->expires && expires > now)) continue;
+        chore.rows.Put(rocks_->expiry(), ExpiryKey(expires, parsed->revision), {});
+        first_due = std::min(first_due, expires);
+      }
+    }
+    if (chore.rows.Count() > 0) {
+      if (!SubmitAndWait(std::move(chore)).ok()) {
+        refresh_ = true;  // when it can write again
+        return;
+      }
+      if (first_due < due_from_.load()) due_from_ = first_due;
+      Expire();
+    }
+    if (visited < kSlice) return;
+  }
+}
+
+void RocksStore::Expire() {
+  const WallTime now = clock_.Now();
+  while (!stopping_) {
+    const WallTime from = due_from_.load();
+    std::vector<Entry> due;
+    Chore chore;
+    WallTime reached = now;
+    WallTime first_due = WallTime::max();
+    bool more = false;
+    {
+      const std::string low = ExpiryKey(from, 0);
+      const std::string high = ExpiryKey(now + std::chrono::nanoseconds(1), 0);
+      const rocksdb::Slice lower = low;
+      const rocksdb::Slice upper = high;
+      rocksdb::ReadOptions options;
+      options.iterate_lower_bound = &lower;
+      options.iterate_upper_bound = &upper;
+      const std::unique_ptr<rocksdb::Iterator> rows(
+          rocks_->db().NewIterator(options, rocks_->expiry()));
+      std::size_t visited = 0;
+      for (rows->SeekToFirst(); rows->Valid(); rows->Next()) {
+        if (++visited > kPortion) {
+          more = true;
+          break;
+        }
+        const auto row = ParseExpiryKey(ToView(rows->key()));
+        if (!row) {
+          Say(LogLevel::kError, "a row of the expiry index is damaged", "");
+          chore.rows.Delete(rocks_->expiry(), rows->key());
+          continue;
+        }
+        reached = row->when;
+        // The log has the key of each live entry; without a row there, the entry is gone.
+        const Result<RocksReader::Logged> log = reader_.Log(row->revision, kThorough);
+        if (!log && !log.error().Is(StatusReason::kNotFound)) {
+          Say(LogLevel::kError, "an entry that is due cannot be read", log.error().message());
+          continue;
+        }
+        const Result<RocksReader::Standing> standing =
+            log ? reader_.Newest(log->key, kThorough) : RocksReader::Standing();
+        if (!standing) {
+          Say(LogLevel::kError, "an entry that is due cannot be read", standing.error().message());
+          continue;
+        }
+        if (standing->revision != row->revision) {
+          chore.rows.Delete(rocks_->expiry(), rows->key());
+          continue;
+        }
+        const WallTime expires = ExpiryOf(log->key, *standing->value, standing->written);
+        if (expires <= now) {
+          due.push_back({log->key, nullptr, row->revision});
+          // The deletion takes the version's own row with it.
+          if (row->when != standing->expires) chore.rows.Delete(rocks_->expiry(), rows->key());
+        } else {
+          chore.rows.Delete(rocks_->expiry(), rows->key());
+          if (expires != WallTime::max()) {
+            chore.rows.Put(rocks_->expiry(), ExpiryKey(expires, row->revision), {});
+            first_due = std::min(first_due, expires);
+          }
+        }
+      }
+    }
+    if (!DeleteAndWait(due, Cause::kExpiry).ok()) return;
+    if (chore.rows.Count() > 0 && !SubmitAndWait(std::move(chore)).ok()) return;
+    // Someone may have put an earlier row there meanwhile, by a clock that was set back.
+    WallTime expected = from;
+    due_from_.compare_exchange_strong(expected, std::min(reached, first_due));
+    if (!more) return;
+  }
+}
+
+void RocksStore::Compact(bool everything) {
+  const WallTime keep_from = clock_.Now() - options_.history;
+  while (!stopping_) {
+    State state;
+    {
+      MutexLock lock(mu_);
+      state = published_;
+    }
+    Chore chore;
+    chore.compacted = state.compacted;
+    std::size_t visited = 0;
+    bool more = false;
+    {
+      const std::string high = LogKey(state.revision + 1);
+      const rocksdb::Slice upper = high;
+      rocksdb::ReadOptions options;
+      options.iterate_upper_bound = &upper;
+      options.fill_cache = false;
+      const std::unique_ptr<rocksdb::Iterator> rows(
+          rocks_->db().NewIterator(options, rocks_->log()));
+      for (rows->Seek(LogKey(state.compacted + 1)); rows->Valid(); rows->Next()) {
+        const std::string_view row_key = ToView(rows->key());
+        const auto revision = ParseLogKey(row_key);
+        const auto log = DecodeLog(row_key, ToView(rows->value()));
+        if (!revision || !log) {
+          Say(LogLevel::kError, "a row of the log is damaged, so history cannot be compacted",
+              std::string());
+          return;
+        }
+        const bool too_large =
+            state.history_bytes > options_.max_history_bytes + chore.history_bytes;
+        if (!everything && !too_large && log->written >= keep_from) break;
+        if (++visited > kCompactRows || chore.rows.Count() > kCompactDeletes) {
+          more = true;
+          break;
+        }
+        chore.compacted = *revision;
+        chore.history_bytes += LogBytes(log->key.size());
+        if (log->previous != 0) {
+          const Result<RocksReader::Standing> old =
+              reader_.Version(log->key, log->previous, kThorough);
+          if (old) {
+            chore.history_bytes += EntryBytes(log->key.size(), old->value->size());
+            if (options_.schema.index) {
+              for (const IndexEntry& entry : options_.schema.index(log->key, *old->value)) {
+                chore.rows.Delete(rocks_->index(),
+                                  IndexKey(entry.index, entry.value, log->key, log->previous));
+              }
+            }
+          } else {
+            Say(LogLevel::kError, "a version that is to be compacted cannot be read",
+                old.error().message());
+          }
+          chore.rows.Delete(rocks_->versions(), VersionKey(log->key, log->previous));
+          chore.rows.Delete(rocks_->log(), LogKey(log->previous));
+        }
+        if (log->deleted) {
+          chore.rows.Delete(rocks_->versions(), VersionKey(log->key, *revision));
+          chore.rows.Delete(rocks_->log(), row_key);
+        }
+      }
+    }
+    if (chore.compacted == state.compacted) return;
+    // First nobody may read it any more, then it goes.
+    compacted_ = chore.compacted;
+    hub_->Compacted(chore.compacted);
+    if (!SubmitAndWait(std::move(chore)).ok()) return;
+    if (!more) return;
+  }
+}
+
+void RocksStore::Evict() {
+  if (options_.max_bytes == 0) return;
+  const double cap = static_cast<double>(options_.max_bytes);
+  // Each round deletes a share of the entries; more than a few are needed only where estimates
+  // are far off.
+  constexpr int kMaxRounds = 5;
+  for (int round = 0; round < kMaxRounds && !stopping_; ++round) {
+    auto used = static_cast<double>(rocks_->BytesOnDisk());
+    if (used <= kEvictAbove * cap) return;
+    // What RocksDB has yet to throw away counts as used. So first let it.
+    const auto reclaim = [this] {
+      if (!rocks_->FlushAll().ok()) return false;
+      for (rocksdb::ColumnFamilyHandle* family : rocks_->all()) {
+        rocksdb::CompactRangeOptions options;
+        options.exclusive_manual_compaction = false;
+        options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+        if (!rocks_->db().CompactRange(options, family, nullptr, nullptr).ok()) return false;
+      }
+      return true;
+    };
+    if (!reclaim()) return;
+    used = static_cast<double>(rocks_->BytesOnDisk());
+    if (used <= kEvictAbove * cap) return;
+    State state;
+    {
+      MutexLock lock(mu_);
+      state = published_;
+    }
+    if (state.entries == 0) return;
+    const double share = 1 - kEvictTo * cap / used;
+    const auto all = static_cast<double>(state.live_bytes + state.history_bytes);
+    EvictBytes(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(share * all)));
+    // The history of what was evicted takes the room that it should have made.
+    Compact(/*everything=*/true);
+    if (!reclaim()) return;
+  }
+}
+
+void RocksStore::EvictBytes(std::uint64_t bytes) {
+  std::uint64_t evicted = 0;
+  while (evicted < bytes && !stopping_) {
+    std::vector<Entry> oldest;
+    std::size_t visited = 0;
+    {
+      rocksdb::ReadOptions options;
+      options.fill_cache = false;
+      const std::unique_ptr<rocksdb::Iterator> rows(
+          rocks_->db().NewIterator(options, rocks_->log()));
+      for (rows->Seek(LogKey(oldest_from_)); rows->Valid() && evicted < bytes; rows->Next()) {
+        if (++visited > kCompactRows || oldest.size() >= kPortion) break;
+        const auto revision = ParseLogKey(ToView(rows->key()));
+        const auto log = DecodeLog(ToView(rows->key()), ToView(rows->value()));
+        if (!revision || !log) continue;
+        oldest_from_ = *revision + 1;
+        const Result<Revision> head = reader_.Head(log->key, kThorough);
+        if (!head || *head != *revision) continue;
+        const Result<RocksReader::Standing> standing =
+            reader_.Version(log->key, *revision, kThorough);
+        evicted += EntryBytes(log->key.size(), standing ? standing->value->size() : 0);
+        oldest.push_back({std::string(log->key), nullptr, *revision});
+      }
+    }
+    if (visited == 0 || !DeleteAndWait(oldest, Cause::kEviction).ok()) return;
+  }
+}
+
+// ---- backup ----
+
+Status RocksStore::Backup(const std::filesystem::path& target) {
+  rocksdb::Checkpoint* made = nullptr;
+  rocksdb::Status status = rocksdb::Checkpoint::Create(&rocks_->db(), &made);
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  if (status.ok()) status = checkpoint->CreateCheckpoint(target.string());
+  if (status.ok()) return Status();
+  return Status(StatusReason::kServiceUnavailable,
+                fmt::format("cannot write the backup {}: {}", target.string(), status.ToString()));
+}
+
+}  // namespace herald::store

@@ -1,0 +1,182 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "herald/base/executor.h"
+#include "herald/base/log.h"
+#include "herald/base/status.h"
+#include "store/rocks_db.h"
+#include "store/rocks_format.h"
+#include "store/rocks_reader.h"
+#include "store/store.h"
+#include "store/watch_hub.h"
+
+namespace herald::store {
+
+struct RocksStoreOptions {
+  RocksDbOptions db{};
+  // Threads for reads that have to go to the disk or are long; see below.
+  int read_threads = 2;
+  LogFunction log{};
+  // Called by the committer at each step of a write ("before write", "written", "published"), for
+  // tests that end the process there. Null: not.
+  std::function<void(std::string_view step)> at_step{};
+};
+
+// A RocksStore keeps its entries in a directory of this machine.
+//
+//   Commit() --queue--> committer --one synced WriteBatch--> RocksDB
+//                           |                                  ^ |
+//                           | hub, completions        reads ---' '--- log rows, for
+//                           v                                         lagging watches
+//
+// Writes wait in a queue; one thread takes all that wait, checks their conditions one
+// after the other against the rows and what earlier ones of the same batch did, gives
+// each its revision, and writes the batch with one sync. The more writers wait, the
+// less each one pays for the sync. That thread is the only one that writes, so what it checked
+// still holds when it writes. The Schema is asked before, on the thread that commits.
+//
+// Reads are made of versions at a revision and never wait for writes. One that finds
+// all it needs in memory and is short runs on the caller's thread; any other starts anew on
+// a pool of `read_threads`. So the caller's thread never waits for a disk.
+//
+// Expiry, eviction, compaction and the recovery from errors are Maintain(), on a thread
+// of its own; what these delete goes through the committer in small portions, between
+// the writes of clients.
+//
+// When a write fails (the disk is full, or read-only) the store says so in Health() and
+// refuses writes while reads go on; Maintain() tries until it works again.
+//
+// Thread-safe.
+class RocksStore final : public Store {
+ public:
+  static Result<std::unique_ptr<RocksStore>> Open(StoreOptions options, RocksStoreOptions rocks);
+  // Finishes the writes that were accepted. Watches must be gone.
+  ~RocksStore() override;
+  RocksStore(const RocksStore&) = delete;
+  RocksStore& operator=(const RocksStore&) = delete;
+
+  void Commit(Write write, WriteDone done) override EXCLUDES(mu_);
+  void Get(std::string key, EntryDone done) override;
+  void Read(Query query, PageDone done) override;
+  void CurrentRevision(std::function<void(Result<Revision>)> done) override;
+  Result<std::unique_ptr<Watch>> NewWatch(std::string prefix, Revision after,
+                                          std::function<void()> ready) override;
+  void RefreshLifetimes() override;
+  void Maintain() override EXCLUDES(maintain_mu_, mu_);
+  Status Health() override EXCLUDES(mu_);
+  StoreStats Stats() override EXCLUDES(mu_);
+
+  // Copies the store, as it is at one moment, to a directory that does not exist yet,
+  // while everything goes on. The copy is a store.
+  Status Backup(const std::filesystem::path& target);
+
+ private:
+  // Why an entry is written. Only the counters differ.
+  enum class Cause : std::uint8_t { kClient, kExpiry, kEviction };
+
+  // A write that waits, with what the Schema says about it.
+  struct Pending {
+    Write write{};
+    WriteDone done{};
+    Cause cause = Cause::kClient;
+    std::vector<IndexEntry> index{};
+    std::chrono::seconds lifetime{};
+    std::size_t bytes = 0;
+  };
+  // Rows that maintenance wants to have written, and what that does to the State.
+  struct Chore {
+    rocksdb::WriteBatch rows{};
+    Revision compacted = 0;
+    std::uint64_t history_bytes = 0;  // to take away
+    std::function<void(const Status&)> done{};
+  };
+  class BatchInHand;
+
+  RocksStore(StoreOptions options, RocksStoreOptions rocks, std::unique_ptr<RocksDb> db);
+  void Start();
+
+  // ---- the committer's thread ----
+  void RunCommitter();
+  void CommitBatch(std::vector<Pending>& batch);
+  void RunChore(Chore& chore);
+  Status WriteRows(rocksdb::WriteBatch& rows, bool sync);
+  void Publish(const State& state) EXCLUDES(mu_);
+
+  // ---- any thread ----
+  void Submit(std::vector<Pending> writes) EXCLUDES(mu_);
+  Status SubmitAndWait(Chore chore) EXCLUDES(mu_);
+  // Deletes those of `keys` that are still at their revision; returns when it is done.
+  Status DeleteAndWait(const std::vector<Entry>& entries, Cause cause) EXCLUDES(mu_);
+  void SetUnhealthy(const Status& why) EXCLUDES(mu_);
+  WallTime ExpiryOf(std::string_view key, std::string_view value, WallTime written) const;
+  // Any read may be the first to see a batch that is written but not yet published.
+  void Saw(Revision revision);
+  Status CheckRevision(Revision at) const;
+  Result<Page> ReadAt(const Query& query, RocksReader::Effort effort);
+  Result<Watch::Batch> ReadLog(const std::string& prefix, Revision after, std::size_t max);
+
+  // ---- maintenance ----
+  void MaintainAndCallAgain();
+  bool Recover() REQUIRES(maintain_mu_);
+  void Refresh() REQUIRES(maintain_mu_);
+  void Expire() REQUIRES(maintain_mu_);
+  void Compact(bool everything) REQUIRES(maintain_mu_);
+  void Evict() REQUIRES(maintain_mu_);
+  void EvictBytes(std::uint64_t bytes) REQUIRES(maintain_mu_);
+  void Say(LogLevel level, std::string_view message, const std::string& error) const;
+
+  const StoreOptions options_;
+  const RocksStoreOptions rocks_options_;
+  const Clock& clock_;
+  std::unique_ptr<RocksDb> rocks_;  // until the destructor closes it
+  const RocksReader reader_;
+
+  // What a read may ask for: (compacted_, visible_]. Both only grow. compacted_ moves before
+  // rows are deleted, visible_ after they are written, so a read that checks compacted_ once
+  // it has its iterator has seen whole states.
+  std::atomic<Revision> visible_;
+  std::atomic<Revision> compacted_;
+  std::atomic<bool> healthy_ = true;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> refresh_ = false;
+  std::atomic<std::uint64_t> expired_ = 0;
+  std::atomic<std::uint64_t> evicted_ = 0;
+
+  // One Maintain() at a time. Before mu_.
+  Mutex maintain_mu_;
+  // Rows of the expiry index before this one were dealt with, so that a scan does not step
+  // over all that RocksDB has not yet forgotten; the same for the log and its age.
+  std::atomic<WallTime> due_from_{WallTime()};
+  Revision oldest_from_ GUARDED_BY(maintain_mu_) = 0;
+
+  // Guards all below. A leaf.
+  mutable Mutex mu_ ACQUIRED_AFTER(maintain_mu_);
+  CondVar work_;
+  std::vector<Pending> queue_ GUARDED_BY(mu_);
+  std::size_t queue_bytes_ GUARDED_BY(mu_) = 0;
+  std::vector<Chore> chores_ GUARDED_BY(mu_);
+  bool closed_ GUARDED_BY(mu_) = false;
+  Status health_ GUARDED_BY(mu_);
+  State published_ GUARDED_BY(mu_);
+
+  State state_;  // as last written; the committer's own
+
+  // For Read(), Get() and lagging watches; for Maintain(), where that runs by itself.
+  std::unique_ptr<Executor> readers_;
+  std::unique_ptr<Executor> maintenance_;
+  std::unique_ptr<WatchHub> hub_;
+  std::thread committer_;
+};
+
+}  // namespace herald::store

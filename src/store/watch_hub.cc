@@ -1,0 +1,315 @@
+#include "store/watch_hub.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+
+namespace herald::store {
+namespace {
+
+// Changes that one visit to the log may fetch for a lagging watch. Enough to pay for the
+// visit, few enough that a thousand lagging watches share a pool fairly.
+constexpr std::size_t kFetch = 256;
+
+std::size_t BytesOf(const Change& change) {
+  std::size_t bytes = change.key().size();
+  if (change.current().value) bytes += change.current().value->size();
+  if (change.previous() && change.previous()->value) bytes += change.previous()->value->size();
+  return bytes;
+}
+
+Status Expired(Revision after, Revision compacted) {
+  return Status(StatusReason::kExpired, "changes after revision " + std::to_string(after) +
+                                            " are no longer kept: history begins at " +
+                                            std::to_string(compacted));
+}
+
+}  // namespace
+
+// One watch as the hub sees it. A watch is in exactly one state:
+//
+//   kReading --nothing new in the ring--> kWaiting --a change of its prefix--> kReading
+//      |  ^                                                (its callback is called)
+//      |  `------the task has read some----.
+//      `--its position is behind the ring--> kFetching --the log has nothing for it--> kWaiting
+//
+//   any --what comes next was compacted away, or the log cannot be read--> kOver
+//
+// A waiting watch has, by definition, seen all that concerns it: it neither falls behind
+// the ring nor expires, however long nothing is written below its prefix.
+struct WatchHub::Watcher {
+  enum class State : std::uint8_t { kReading, kWaiting, kFetching, kOver };
+
+  Watcher(std::string p, Revision after, std::function<void()> callback)
+      : prefix(std::move(p)),
+        ready(std::make_shared<const std::function<void()>>(std::move(callback))),
+        position(after) {}
+
+  bool Concerns(const Change& change) const {
+    return change.revision() > position && change.key().starts_with(prefix);
+  }
+
+  const std::string prefix;
+  const std::shared_ptr<const std::function<void()>> ready;
+
+  // Guarded by the hub's mu_.
+  State state = State::kReading;
+  bool removed = false;
+  Revision position;  // what was given out, or need not be
+  Status why_over;    // in kOver
+  // What a task has read for it, and how far that goes; taken out by Next().
+  std::deque<std::shared_ptr<const Change>> fetched;
+  Revision fetched_to = 0;
+};
+
+class WatchHub::HubWatch final : public Watch {
+ public:
+  HubWatch(WatchHub* hub, std::shared_ptr<Watcher> watcher)
+      : hub_(hub), watcher_(std::move(watcher)) {}
+  ~HubWatch() override { hub_->Remove(watcher_); }
+
+  Result<Batch> Next(std::size_t max) override { return hub_->Next(watcher_, max); }
+
+ private:
+  WatchHub* const hub_;
+  const std::shared_ptr<Watcher> watcher_;
+};
+
+WatchHub::WatchHub(Revision head, Revision compacted, Reader reader, Options options)
+    : reader_(std::move(reader)),
+      options_(options),
+      head_(head),
+      compacted_(compacted),
+      floor_(head) {}
+
+WatchHub::~WatchHub() { HERALD_CHECK(watches() == 0, "a watch outlives its store"); }
+
+void WatchHub::Wake(const Woken& woken) {
+  for (const auto& ready : woken) (*ready)();
+}
+
+WatchHub::Woken WatchHub::Append(const std::vector<std::shared_ptr<const Change>>& changes,
+                                 Revision head) {
+  Woken woken;
+  // Changes that fall out of the ring are destroyed without the lock: the last one to
+  // hold a value pays for freeing it.
+  std::vector<std::shared_ptr<const Change>> dropped;
+  MutexLock lock(mu_);
+  for (const auto& change : changes) {
+    HERALD_CHECK(change->revision() > head_, "changes must come in order");
+    head_ = change->revision();
+    ring_bytes_ += BytesOf(*change);
+    ring_.push_back(change);
+    const std::string_view key = change->key();
+    for (auto length = waiting_.begin(); length != waiting_.end();) {
+      const auto next = std::next(length);
+      if (length->first > key.size()) break;
+      ByPrefix& by_prefix = length->second;
+      const auto found = by_prefix.find(key.substr(0, length->first));
+      if (found != by_prefix.end()) {
+        // A watch from the future waits on: its time has not come.
+        std::vector<Watcher*> concerned;
+        for (Watcher* watcher : found->second) {
+          if (watcher->Concerns(*change)) concerned.push_back(watcher);
+        }
+        for (Watcher* watcher : concerned) {
+          StopWaiting(*watcher);
+          watcher->state = Watcher::State::kReading;
+          watcher->position = std::max(watcher->position, change->revision() - 1);
+          woken.push_back(watcher->ready);
+        }
+      }
+      length = next;
+    }
+  }
+  head_ = std::max(head_, head);
+  while (ring_.size() > options_.max_changes ||
+         (ring_bytes_ > options_.max_bytes && ring_.size() > 1)) {
+    floor_ = ring_.front()->revision();
+    ring_bytes_ -= BytesOf(*ring_.front());
+    dropped.push_back(std::move(ring_.front()));
+    ring_.pop_front();
+  }
+  lock.Unlock();
+  return woken;
+}
+
+void WatchHub::Compacted(Revision revision) {
+  std::vector<std::shared_ptr<const Change>> dropped;
+  MutexLock lock(mu_);
+  compacted_ = std::max(compacted_, std::min(revision, head_));
+  while (!ring_.empty() && ring_.front()->revision() <= compacted_) {
+    ring_bytes_ -= BytesOf(*ring_.front());
+    dropped.push_back(std::move(ring_.front()));
+    ring_.pop_front();
+  }
+  floor_ = std::max(floor_, compacted_);
+  lock.Unlock();
+}
+
+Result<std::unique_ptr<Watch>> WatchHub::NewWatch(std::string prefix, Revision after,
+                                                  std::function<void()> ready) {
+  MutexLock lock(mu_);
+  if (after == 0) after = head_;
+  if (after < compacted_) return Expired(after, compacted_);
+  ++watches_;
+  return std::unique_ptr<Watch>(std::make_unique<HubWatch>(
+      this, std::make_shared<Watcher>(std::move(prefix), after, std::move(ready))));
+}
+
+std::size_t WatchHub::watches() const {
+  MutexLock lock(mu_);
+  return watches_;
+}
+
+Result<Watch::Batch> WatchHub::Next(const std::shared_ptr<Watcher>& watcher, std::size_t max) {
+  HERALD_CHECK(max > 0, "a batch of nothing cannot be told from having caught up");
+  Watcher& w = *watcher;
+  Watch::Batch batch;
+  MutexLock lock(mu_);
+  for (;;) {
+    switch (w.state) {
+      case Watcher::State::kOver:
+        return w.why_over;
+      case Watcher::State::kFetching:
+        batch.revision = w.position;
+        return batch;
+      case Watcher::State::kWaiting:
+        // Asked before the callback came, perhaps for a bookmark. All up to the head is seen.
+        w.position = std::max(w.position, head_);
+        batch.revision = w.position;
+        return batch;
+      case Watcher::State::kReading:
+        break;
+    }
+
+    if (!w.fetched.empty()) {
+      while (!w.fetched.empty() && batch.changes.size() < max) {
+        w.position = w.fetched.front()->revision();
+        batch.changes.push_back(std::move(w.fetched.front()));
+        w.fetched.pop_front();
+      }
+      if (w.fetched.empty()) w.position = std::max(w.position, w.fetched_to);
+      batch.revision = w.position;
+      return batch;
+    }
+    if (w.position < compacted_) {
+      w.state = Watcher::State::kOver;
+      w.why_over = Expired(w.position, compacted_);
+      continue;
+    }
+    if (w.position >= floor_) {
+      TakeFromRing(w, max, batch);
+      if (batch.changes.empty()) StartWaiting(w);
+      return batch;
+    }
+
+    // Lagging.
+    if (options_.executor != nullptr) {
+      w.state = Watcher::State::kFetching;
+      batch.revision = w.position;
+      lock.Unlock();
+      options_.executor->Post([this, watcher] { Fetch(watcher); });
+      return batch;
+    }
+    const Revision after = w.position;
+    lock.Unlock();
+    Result<Watch::Batch> read = reader_(w.prefix, after, max);
+    lock.Lock();
+    if (!read) {
+      w.state = Watcher::State::kOver;
+      w.why_over = read.error();
+      continue;
+    }
+    w.position = std::max(after, read->revision);
+    if (!read->changes.empty()) return read;
+    HERALD_CHECK(w.position > after || w.position >= floor_, "the reader of a log goes nowhere");
+  }
+}
+
+void WatchHub::Fetch(const std::shared_ptr<Watcher>& watcher) {
+  Watcher& w = *watcher;
+  MutexLock lock(mu_);
+  for (;;) {
+    if (w.removed) return;
+    // The ring itself is looked at, too, so that the callback comes only where there
+    // is something to take.
+    if (w.position >= floor_) {
+      Watch::Batch batch;
+      const Revision before = w.position;
+      TakeFromRing(w, kFetch, batch);
+      if (batch.changes.empty()) {
+        StartWaiting(w);
+        return;
+      }
+      w.position = before;
+      w.fetched.assign(batch.changes.begin(), batch.changes.end());
+      w.fetched_to = batch.revision;
+      w.state = Watcher::State::kReading;
+      break;
+    }
+    const Revision after = w.position;
+    lock.Unlock();
+    Result<Watch::Batch> read = reader_(w.prefix, after, kFetch);
+    lock.Lock();
+    if (!read) {
+      w.state = Watcher::State::kOver;
+      w.why_over = read.error();
+      break;
+    }
+    if (!read->changes.empty()) {
+      w.fetched.assign(read->changes.begin(), read->changes.end());
+      w.fetched_to = read->revision;
+      w.state = Watcher::State::kReading;
+      break;
+    }
+    HERALD_CHECK(read->revision > after || after >= floor_, "the reader of a log goes nowhere");
+    w.position = std::max(after, read->revision);
+  }
+  const bool removed = w.removed;
+  lock.Unlock();
+  if (!removed) (*w.ready)();
+}
+
+void WatchHub::Remove(const std::shared_ptr<Watcher>& watcher) {
+  std::deque<std::shared_ptr<const Change>> fetched;
+  MutexLock lock(mu_);
+  if (watcher->state == Watcher::State::kWaiting) StopWaiting(*watcher);
+  watcher->removed = true;
+  fetched.swap(watcher->fetched);
+  --watches_;
+  lock.Unlock();
+}
+
+void WatchHub::TakeFromRing(Watcher& watcher, std::size_t max, Watch::Batch& batch) {
+  auto it = std::upper_bound(ring_.begin(), ring_.end(), watcher.position,
+                             [](Revision revision, const std::shared_ptr<const Change>& change) {
+                               return revision < change->revision();
+                             });
+  for (; it != ring_.end() && batch.changes.size() < max; ++it) {
+    watcher.position = (*it)->revision();
+    if ((*it)->key().starts_with(watcher.prefix)) batch.changes.push_back(*it);
+  }
+  if (it == ring_.end()) watcher.position = std::max(watcher.position, head_);
+  batch.revision = watcher.position;
+}
+
+void WatchHub::StartWaiting(Watcher& watcher) {
+  watcher.state = Watcher::State::kWaiting;
+  waiting_[watcher.prefix.size()][watcher.prefix].insert(&watcher);
+}
+
+void WatchHub::StopWaiting(Watcher& watcher) {
+  const auto length = waiting_.find(watcher.prefix.size());
+  HERALD_CHECK(length != waiting_.end());
+  ByPrefix& by_prefix = length->second;
+  const auto found = by_prefix.find(watcher.prefix);
+  HERALD_CHECK(found != by_prefix.end());
+  found->second.erase(&watcher);
+  if (found->second.empty()) by_prefix.erase(found);
+  if (by_prefix.empty()) waiting_.erase(length);
+}
+
+}  // namespace herald::store

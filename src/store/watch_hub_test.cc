@@ -1,0 +1,204 @@
+#include "store/watch_hub.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "herald/base/clock.h"
+
+namespace herald::store {
+namespace {
+
+// A hub over a log that the test holds, with a ring of four changes.
+class WatchHubTest : public testing::Test {
+ protected:
+  explicit WatchHubTest(bool with_executor = true) {
+    WatchHub::Options options;
+    options.max_changes = 4;
+    options.executor = with_executor ? &executor_ : nullptr;
+    hub_ = std::make_unique<WatchHub>(
+        0, 0,
+        [this](const std::string& prefix, Revision after, std::size_t max) {
+          return ReadLog(prefix, after, max);
+        },
+        options);
+  }
+
+  void Write(const std::string& key) {
+    log_.push_back(std::make_shared<const Change>(
+        Entry{key, std::make_shared<const std::string>("v"), ++revision_}, std::nullopt, false));
+    WatchHub::Wake(hub_->Append({log_.back()}, revision_));
+  }
+  // Two rows of the log at a time, so that a lagging watch needs several visits.
+  Result<Watch::Batch> ReadLog(const std::string& prefix, Revision after, std::size_t max) {
+    ++log_reads_;
+    Watch::Batch batch;
+    batch.revision = after;
+    if (after < log_compacted_) return Status(StatusReason::kExpired, "gone");
+    for (const auto& change : log_) {
+      if (change->revision() <= after) continue;
+      if (change->revision() > after + 2 || batch.changes.size() == max) break;
+      batch.revision = change->revision();
+      if (change->key().starts_with(prefix)) batch.changes.push_back(change);
+    }
+    return batch;
+  }
+  std::unique_ptr<Watch> NewWatch(const std::string& prefix, Revision after) {
+    auto watch = hub_->NewWatch(prefix, after, [this] { ++ready_; });
+    EXPECT_TRUE(watch);
+    return watch ? std::move(*watch) : nullptr;
+  }
+  static std::vector<Revision> Next(Watch& watch, std::size_t max = 100) {
+    std::vector<Revision> revisions;
+    auto batch = watch.Next(max);
+    EXPECT_TRUE(batch) << batch.error().ToString();
+    if (batch) {
+      for (const auto& change : batch->changes) revisions.push_back(change->revision());
+    }
+    return revisions;
+  }
+  using Revisions = std::vector<Revision>;
+
+  FakeClock clock_{WallTime()};
+  Executor executor_{{.threads = 0, .clock = &clock_}};
+  Revision revision_ = 0;
+  Revision log_compacted_ = 0;
+  std::vector<std::shared_ptr<const Change>> log_;
+  std::unique_ptr<WatchHub> hub_;
+  int ready_ = 0;
+  int log_reads_ = 0;
+};
+
+TEST_F(WatchHubTest, ServesAWatchThatKeepsUpFromTheRing) {
+  const auto watch = NewWatch("/", 0);
+  for (int i = 0; i < 3; ++i) Write("/a");
+  EXPECT_EQ(Next(*watch), (Revisions{1, 2, 3}));
+  EXPECT_EQ(Next(*watch), Revisions{});
+  Write("/a");
+  EXPECT_EQ(ready_, 1);
+  EXPECT_EQ(Next(*watch), Revisions{4});
+  EXPECT_EQ(log_reads_, 0);
+}
+
+TEST_F(WatchHubTest, ReadsTheLogForALaggingWatchOnTheExecutorUntilItHasCaughtUp) {
+  const auto watch = NewWatch("/", 0);
+  for (int i = 0; i < 9; ++i) Write("/a");
+  EXPECT_EQ(Next(*watch), Revisions{}) << "nothing is read from disk inside Next()";
+  EXPECT_EQ(log_reads_, 0);
+  Revisions seen;
+  while (seen.size() < 9) {
+    const int before = ready_;
+    executor_.RunUntilIdle();
+    if (seen.size() < 5) {
+      EXPECT_EQ(ready_, before + 1);
+    }
+    for (Revisions more = Next(*watch); !more.empty(); more = Next(*watch)) {
+      seen.insert(seen.end(), more.begin(), more.end());
+    }
+  }
+  EXPECT_EQ(seen, (Revisions{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(log_reads_, 3) << "the log up to the ring: 1-2, 3-4, 5-6";
+  Write("/a");
+  EXPECT_EQ(Next(*watch), Revisions{10});
+}
+
+TEST_F(WatchHubTest, DoesNotCallALaggingWatchForWhichTheLogHasNothing) {
+  const auto watch = NewWatch("/mine", 0);
+  for (int i = 0; i < 9; ++i) Write("/a");
+  EXPECT_EQ(Next(*watch), Revisions{});
+  executor_.RunUntilIdle();
+  EXPECT_EQ(ready_, 0);
+  Write("/mine");
+  EXPECT_EQ(ready_, 1);
+  EXPECT_EQ(Next(*watch), Revisions{10});
+}
+
+TEST_F(WatchHubTest, LetsAWaitingWatchNeitherLagNorExpire) {
+  const auto watch = NewWatch("/mine", 0);
+  EXPECT_EQ(Next(*watch), Revisions{});
+  for (int i = 0; i < 20; ++i) Write("/other");
+  hub_->Compacted(20);
+  log_compacted_ = 20;
+  Write("/mine");
+  EXPECT_EQ(Next(*watch), Revisions{21});
+  EXPECT_EQ(log_reads_, 0);
+}
+
+TEST_F(WatchHubTest, EndsALaggingWatchThatCompactionOvertook) {
+  const auto before_the_read = NewWatch("/", 0);
+  const auto during_the_read = NewWatch("/", 0);
+  for (int i = 0; i < 9; ++i) Write("/a");
+  EXPECT_EQ(Next(*during_the_read), Revisions{});
+  hub_->Compacted(3);
+  log_compacted_ = 3;
+  for (int asked = 0; asked < 2; ++asked) {
+    const auto batch = before_the_read->Next(1);
+    ASSERT_FALSE(batch);
+    EXPECT_TRUE(batch.error().Is(StatusReason::kExpired));
+  }
+  executor_.RunUntilIdle();
+  EXPECT_EQ(ready_, 1) << "so that it asks and is told";
+  const auto batch = during_the_read->Next(1);
+  ASSERT_FALSE(batch);
+  EXPECT_TRUE(batch.error().Is(StatusReason::kExpired));
+
+  EXPECT_FALSE(hub_->NewWatch("/", 2, [] {}));
+  EXPECT_TRUE(hub_->NewWatch("/", 3, [] {}));
+}
+
+TEST_F(WatchHubTest, ForgetsAWatchThatIsDestroyedWhileItIsReadFor) {
+  auto watch = NewWatch("/", 0);
+  for (int i = 0; i < 9; ++i) Write("/a");
+  EXPECT_EQ(Next(*watch), Revisions{});
+  watch.reset();
+  executor_.RunUntilIdle();
+  EXPECT_EQ(ready_, 0);
+  EXPECT_EQ(hub_->watches(), 0u);
+}
+
+TEST_F(WatchHubTest, WakesOnlyThoseWhomAChangeConcerns) {
+  std::vector<std::unique_ptr<Watch>> watches;
+  std::vector<int> calls(200);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    auto watch = hub_->NewWatch("/ns" + std::to_string(i) + "/", 0, [&calls, i] { ++calls[i]; });
+    ASSERT_TRUE(watch);
+    EXPECT_TRUE(Next(**watch).empty());
+    watches.push_back(std::move(*watch));
+  }
+  Write("/ns1/a");
+  Write("/ns17/a");
+  Write("/ns17/b");
+  Write("/ns");
+  for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(calls[i], i == 1 || i == 17 ? 1 : 0);
+}
+
+TEST_F(WatchHubTest, MovesOnWithoutChangesWhereRevisionsHaveGaps) {
+  const auto watch = NewWatch("/", 0);
+  WatchHub::Wake(hub_->Append({}, 40));
+  const auto batch = watch->Next(1);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->revision, 40);
+  revision_ = 50;
+  Write("/a");
+  EXPECT_EQ(Next(*watch), Revisions{51});
+}
+
+class InlineWatchHubTest : public WatchHubTest {
+ protected:
+  InlineWatchHubTest() : WatchHubTest(/*with_executor=*/false) {}
+};
+
+TEST_F(InlineWatchHubTest, ReadsTheLogInsideNextWhereItIsInMemory) {
+  const auto watch = NewWatch("/b", 0);
+  for (int i = 0; i < 4; ++i) Write("/a");
+  for (int i = 0; i < 8; ++i) Write("/b");
+  EXPECT_EQ(Next(*watch), (Revisions{5, 6}));
+  EXPECT_EQ(Next(*watch), (Revisions{7, 8}));
+  EXPECT_EQ(Next(*watch), (Revisions{9, 10, 11, 12}));
+  EXPECT_EQ(Next(*watch), Revisions{});
+}
+
+}  // namespace
+}  // namespace herald::store
