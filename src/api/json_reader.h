@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "herald/base/export.h"
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -33,8 +35,9 @@ namespace herald {
 // After the first error every call returns false, zero or nothing, so a caller
 // may look at ok() once, at the end.
 //
-// Thread-confined. The text must outlive the reader and all views it hands out.
-class JsonReader {
+// Thread-confined. (Exported for client, which may be another shared library.) The text must
+// outlive the reader and all views it hands out.
+class HERALD_EXPORT JsonReader {
  public:
   enum class Type : std::uint8_t { kObject, kArray, kString, kNumber, kBool, kNull, kError };
 

@@ -91,7 +91,7 @@ RestClient::Impl::Impl(ClientConfig config, RestOptions options,
       limits_{static_cast<float>(options_.qps), std::max(options_.burst, 1)},
       credentials_(std::move(credentials)),
       worker_(credentials_->slow() ? std::make_unique<Executor>() : nullptr),
-      transport_(std::move(transport)) {}
+      transport_(transport.release()) {}
 
 RestClient::Impl::~Impl() {
   std::unordered_set<CallPtr> waiting;
@@ -104,8 +104,13 @@ RestClient::Impl::~Impl() {
   }
   stopping_.request_stop();
   if (worker_) worker_->Stop();
+  {
+    const MutexLock lock(stop_mu_);
+    gone_ = true;
+  }
+  delete transport_;
+  // Nobody else is left who could go on with these.
   for (const CallPtr& call : waiting) Finish(call, Closed());
-  transport_.reset();
 }
 
 void RestClient::Impl::Send(RestRequest request, Done done, const std::stop_token& stop) {
@@ -134,8 +139,10 @@ void RestClient::Impl::Begin(const CallPtr& call) {
   transport_->Post([this, call] {
     EndWait(call);
     if (call->finished) return;
-    call->on_stop.emplace(call->stop,
-                          [this, call] { transport_->Post([this, call] { Cancel(call); }); });
+    call->on_stop.emplace(call->stop, [this, call] {
+      const MutexLock lock(stop_mu_);
+      if (!gone_) transport_->Post([this, call] { Cancel(call); });
+    });
     Proceed(call);
   });
 }
@@ -277,10 +284,13 @@ http::Request RestClient::Impl::MakeRequest(const Call& call,
 }
 
 void RestClient::Impl::Dispatch(const CallPtr& call, const Credentials::Shown& shown) {
+  bool closed = false;
   {
     const MutexLock lock(mu_);
-    ++stats_.requests;
+    closed = closed_;
+    if (!closed) ++stats_.requests;
   }
+  if (closed) return Finish(call, Closed());
   call->generation = shown.generation;
   http::CallOptions options;
   options.repeatable = call->request.method == "GET";
