@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "herald/api/codec.h"
-#include "record/crc32c.h"
+#include "base/crc32c.h"
 
 namespace herald {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "store/crc32c.h"
+#include "base/crc32c.h"
 
 namespace herald::store {
 namespace {

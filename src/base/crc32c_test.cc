@@ -1,4 +1,4 @@
-#include "store/crc32c.h"
+#include "base/crc32c.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 
-namespace herald::store {
+namespace herald {
 namespace {
 
 // RFC 3720, B.4.
@@ -36,4 +36,4 @@ TEST(Crc32cTest, GoesOnFromWhatCameBefore) {
 }
 
 }  // namespace
-}  // namespace herald::store
+}  // namespace herald

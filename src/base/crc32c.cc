@@ -1,10 +1,10 @@
-#include "store/crc32c.h"
+#include "base/crc32c.h"
 
 #include <array>
 #include <cstddef>
 #include <cstring>
 
-namespace herald::store {
+namespace herald {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, bits reversed
@@ -56,4 +56,4 @@ std::uint32_t Crc32c(std::string_view bytes, std::uint32_t crc) {
   return Crc32cPortable(bytes, crc);
 }
 
-}  // namespace herald::store
+}  // namespace herald
