@@ -54,9 +54,11 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60)
 	@tools/fuzz $(FUZZ_SECONDS)
 
 interop: ## compare with the real Kubernetes libraries and a real kube-apiserver; needs Go
+	@tools/install-deps interop
 	@test/interop/run check
 
 goldens: ## write the golden vectors and kube-apiserver's answers anew; needs Go
+	@tools/install-deps interop
 	@test/interop/run goldens
 	@test/interop/run api record
 

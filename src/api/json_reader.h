@@ -8,12 +8,15 @@
 #include <string>
 #include <string_view>
 
+<<<<<<< HEAD
 #include "herald/base/export.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
+=======
+>>>>>>> main
 namespace herald {
 
 // A JsonReader walks through one JSON text from front to back and hands out its
@@ -136,22 +139,26 @@ class HERALD_EXPORT JsonReader {
   }();
 
   // Where the run of plain characters that starts at `p` ends: at a quote, a
-  // backslash, a control character or a byte beyond ASCII. Many bytes at a time,
+  // backslash, a control character or a byte beyond ASCII. Eight bytes at a time,
   // because most of an event is inside strings.
   static const char* FindSpecial(const char* p, const char* end) {
-#if defined(__SSE2__)
-    while (end - p >= 16) {
-      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-      const __m128i quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
-      const __m128i backslashes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
-      // Bytes beyond ASCII are negative here, so this finds them as well.
-      const __m128i controls = _mm_cmplt_epi8(bytes, _mm_set1_epi8(' '));
-      const auto hits = static_cast<unsigned>(
-          _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quotes, backslashes), controls)));
-      if (hits != 0) return p + std::countr_zero(hits);
-      p += 16;
+    constexpr std::uint64_t kOnes = 0x0101010101010101;
+    constexpr std::uint64_t kHighs = 0x8080808080808080;
+    while (end - p >= 8) {
+      std::uint64_t word;
+      std::memcpy(&word, p, 8);
+      // A byte's high bit is set in one of the terms if the byte is such a character.
+      // Borrows can set it wrongly, but only behind a true hit.
+      const std::uint64_t quote = word ^ (kOnes * '"');
+      const std::uint64_t backslash = word ^ (kOnes * '\\');
+      const std::uint64_t hits =
+          ((quote - kOnes) | (backslash - kOnes) | (word - kOnes * 0x20) | word) & kHighs;
+      if (hits != 0) {
+        if constexpr (std::endian::native != std::endian::little) break;
+        return p + std::countr_zero(hits) / 8;
+      }
+      p += 8;
     }
-#endif
     while (p < end) {
       const auto c = static_cast<unsigned char>(*p);
       if (c == '"' || c == '\\' || c < 0x20 || c >= 0x80) break;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "herald/api/object_meta.h"
+#include "herald/base/export.h"
 #include "herald/base/status.h"
 
 namespace herald {
@@ -19,8 +20,9 @@ namespace herald {
 // words and under its function names; nothing if all is well.
 std::vector<std::string> IsDns1123Label(std::string_view value);      // "my-name", 63 bytes
 std::vector<std::string> IsDns1123Subdomain(std::string_view value);  // "example.com", 253 bytes
-std::vector<std::string> IsQualifiedName(std::string_view value);     // "example.com/MyName"
-std::vector<std::string> IsValidLabelValue(std::string_view value);   // "MyValue" or nothing
+// Exported for record, which may be another shared library. "example.com/MyName"
+HERALD_EXPORT std::vector<std::string> IsQualifiedName(std::string_view value);
+std::vector<std::string> IsValidLabelValue(std::string_view value);  // "MyValue" or nothing
 
 // The rule of IsDns1123Subdomain() without its limit, for who needs no words.
 constexpr std::size_t kMaxDnsSubdomainBytes = 253;

@@ -33,10 +33,12 @@ using Time = steady_clock::time_point;
 // a few in a row is a fault that the caller should hear of.
 constexpr int kMaxRepeats = 3;
 
-// Where all streams of all connections are taken for so long, another connection is
-// made, up to so many: watches hold their streams for minutes, and the calls behind
-// them must not wait for that. Short calls give theirs back in less.
+// Watches hold their streams for minutes, and the calls behind them must not wait for
+// that: where all streams of all connections are taken, and either none was given back
+// for the first time or a call has waited for the second, another connection is made, up
+// to so many. Short calls alone, however many, stay on one.
 constexpr milliseconds kStreamWait{100};
+constexpr milliseconds kLongStreamWait{2000};
 constexpr std::size_t kMaxHttp2Connections = 8;
 // After a failure to make such a connection.
 constexpr milliseconds kStreamWaitAfterFailure{5000};
@@ -44,6 +46,14 @@ constexpr milliseconds kStreamWaitAfterFailure{5000};
 // A body is moved into a response of this size at once where its length is announced;
 // a server that lies about it costs no more.
 constexpr std::size_t kMaxReserveBytes = 16 * 1024 * 1024;
+
+// Further than anybody waits, and near enough for the clock's arithmetic.
+constexpr std::chrono::hours kEternity{24 * 365 * 100};
+
+Time Later(Time from, std::chrono::nanoseconds delay) {
+  return from + std::chrono::duration_cast<steady_clock::duration>(
+                    std::clamp<std::chrono::nanoseconds>(delay, {}, kEternity));
+}
 
 bool IsTokenChar(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -147,7 +157,6 @@ class Client::Impl {
     std::vector<NewTask> tasks{};
   };
 
-  void Run();
   void Wake() REQUIRES(mu_);
   void TakeIncoming();
   void AddCall(NewCall call);
@@ -155,7 +164,7 @@ class Client::Impl {
 
   void OnHead(CallId id, ResponseHead head);
   void OnData(CallId id, std::string_view data);
-  void OnEnd(CallId id, ExchangeEnd end);
+  void OnEnd(CallId id, const ExchangeEnd& end);
   void Deliver(Call& call, std::string_view data);
   // Gives a call up, soon: codecs must not be called from their own events.
   void Doom(Call& call, Status why);
@@ -203,12 +212,12 @@ class Client::Impl {
   std::vector<std::shared_ptr<ClientConnection>> connections_{};  // oldest first
   bool expect_http1_ = false;          // what the server spoke last, or must speak
   Time no_extra_connection_before_{};  // after a failure
+  Time last_end_{};                    // of an exchange, while calls wait
   bool stream_wait_armed_ = false;
   bool stopped_ = false;
 
   ClientTls tls_{};  // what tls_context_ was made of
   std::shared_ptr<const TlsClientContext> tls_context_{};
-  TimerQueue::Id tls_check_{};
   bool tls_check_armed_ = false;
 
   asio::steady_timer timer_;
@@ -228,7 +237,7 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
   shared_.proxy = std::move(proxy);
   shared_.codec_events.head = [this](CallId id, ResponseHead head) { OnHead(id, std::move(head)); };
   shared_.codec_events.data = [this](CallId id, std::string_view data) { OnData(id, data); };
-  shared_.codec_events.end = [this](CallId id, ExchangeEnd end) { OnEnd(id, std::move(end)); };
+  shared_.codec_events.end = [this](CallId id, const ExchangeEnd& end) { OnEnd(id, end); };
   shared_.opened = [this](const ClientConnection& connection) {
     connections_opened_.fetch_add(1, std::memory_order_relaxed);
     expect_http1_ = !connection.http2();
@@ -244,7 +253,7 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
+  thread_ = std::thread([this] { shared_.io.run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -257,8 +266,6 @@ Client::Impl::~Impl() {
   }
   thread_.join();
 }
-
-void Client::Impl::Run() { shared_.io.run(); }
 
 void Client::Impl::Wake() {
   if (std::exchange(woken_, true)) return;
@@ -347,7 +354,8 @@ void Client::Impl::AddCall(NewCall incoming) {
     call.asked_gzip = true;
   }
   if (call.options.timeout.count() > 0) {
-    call.deadline = shared_.timers.Add(call.started + call.options.timeout, [this, &call] {
+    const milliseconds timeout = std::min<milliseconds>(call.options.timeout, kEternity);
+    call.deadline = shared_.timers.Add(Later(call.started, timeout), [this, &call] {
       Doom(call,
            Status(StatusReason::kTimeout, fmt::format("{}: no {} within {} ms", server_,
                                                       call.head_seen ? "complete answer" : "answer",
@@ -430,11 +438,12 @@ void Client::Impl::Deliver(Call& call, std::string_view data) {
   }
 }
 
-void Client::Impl::OnEnd(CallId id, ExchangeEnd end) {
+void Client::Impl::OnEnd(CallId id, const ExchangeEnd& end) {
   const auto it = calls_.find(id);
   if (it == calls_.end()) return;
   Call& call = it->second;
   call.connection = nullptr;
+  if (!waiting_.empty()) last_end_ = steady_clock::now();
   if (call.doomed) return;  // it ends in Settle(), or when its Cancel() is taken
   if (end.outcome == ExchangeEnd::Outcome::kWhole) {
     if (call.decoder != nullptr)
@@ -512,6 +521,7 @@ void Client::Impl::StartWaiting() {
   std::size_t i = 0;
   while (!waiting_.empty() && i < connections_.size()) {
     ClientConnection& connection = *connections_[i];
+    if (connection.CanStart()) connection.CheckAlive();
     if (!connection.CanStart()) {
       ++i;
       continue;
@@ -537,10 +547,11 @@ void Client::Impl::ConnectIfNeeded() {
   if (http2 > 0) {
     // All its streams are taken.
     if (connecting > 0 || http2 >= kMaxHttp2Connections) return;
-    const Time now = steady_clock::now();
+    const Time since = waiting_.front().waiting_since;
     const Time due =
-        std::max(waiting_.front().waiting_since + kStreamWait, no_extra_connection_before_);
-    if (due <= now) return Connect();
+        std::max(no_extra_connection_before_,
+                 std::min(std::max(since, last_end_) + kStreamWait, since + kLongStreamWait));
+    if (due <= steady_clock::now()) return Connect();
     if (std::exchange(stream_wait_armed_, true)) return;
     shared_.timers.Add(due, [this] { stream_wait_armed_ = false; });  // and Settle()
     return;
@@ -711,25 +722,26 @@ Result<Response> Client::Fetch(Request request, CallOptions options, std::stop_t
   struct Waiter {
     Mutex mu;
     CondVar ready;
-    std::optional<Result<Response>> result GUARDED_BY(mu);
+    bool done GUARDED_BY(mu) = false;
+    Result<Response> result GUARDED_BY(mu) = Response{};
   } waiter;
   const CallId id = Fetch(std::move(request), options, [&waiter](Result<Response> result) {
     MutexLock lock(waiter.mu);
     waiter.result = std::move(result);
+    waiter.done = true;
     // Under the lock: the waiter is gone as soon as it can see the result.
     waiter.ready.NotifyOne();
   });
-  const std::stop_callback cancel(stop, [this, id] { Cancel(id); });
+  const std::stop_callback cancel(std::move(stop), [this, id] { Cancel(id); });
   MutexLock lock(waiter.mu);
-  waiter.ready.Wait(lock, [&waiter]() REQUIRES(waiter.mu) { return waiter.result.has_value(); });
-  return *std::move(waiter.result);
+  waiter.ready.Wait(lock, [&waiter]() REQUIRES(waiter.mu) { return waiter.done; });
+  return std::move(waiter.result);
 }
 
 void Client::Post(std::function<void()> task) { impl_->Post({}, std::move(task)); }
 
 void Client::PostAfter(std::chrono::nanoseconds delay, std::function<void()> task) {
-  impl_->Post(steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(delay),
-              std::move(task));
+  impl_->Post(Later(steady_clock::now(), delay), std::move(task));
 }
 
 ClientStats Client::Stats() const { return impl_->Stats(); }

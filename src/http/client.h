@@ -78,6 +78,8 @@ struct ClientStats {
 // unless the request has an accept-encoding of its own. Redirects are not followed.
 //
 // One thread of its own does all the work and runs all callbacks, which must not block.
+// (Names of hosts are looked up on another, because that blocks.)
+//
 // Errors are kUnreachable (no connection, or it broke before the answer was whole, with a
 // message that names the server and the cause: refused, no such host, certificate expired,
 // ...), kTimeout, kCancelled, kRequestEntityTooLarge (of a body over max_body_bytes) or

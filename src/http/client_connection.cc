@@ -2,10 +2,12 @@
 
 #include <fmt/core.h>
 #include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <utility>
 
 #include "base/check.h"
@@ -61,7 +63,8 @@ ClientConnection::ClientConnection(ClientConnectionShared& shared,
                                    std::shared_ptr<const TlsClientContext> tls_context)
     : shared_(shared),
       tls_context_(std::move(tls_context)),
-      server_host_(shared.proxy ? shared.proxy->host : shared.url.host),
+      proxy_url_(shared.proxy ? &*shared.proxy : nullptr),
+      first_hop_(proxy_url_ != nullptr ? *proxy_url_ : shared.url),
       resolver_(shared.io),
       socket_(shared.io) {}
 
@@ -78,28 +81,27 @@ void ClientConnection::Connect() {
   connect_deadline_ = created_ + timeout;
   connect_timer_ = shared_.timers.Add(connect_deadline_, [this] { OnConnectTimeout(); });
 
-  const std::uint16_t port = shared_.proxy ? shared_.proxy->port : shared_.url.port;
   error_code error;
-  const asio::ip::address address = asio::ip::make_address(server_host_, error);
+  const asio::ip::address address = asio::ip::make_address(first_hop_.host, error);
   if (!error) {
     // Later, so that nobody is told of a failure from inside of this call.
-    endpoints_ = {Endpoint(address, port)};
+    endpoints_ = {Endpoint(address, first_hop_.port)};
     asio::post(shared_.io, Guarded([this] { ConnectNext(""); }));
     return;
   }
   resolver_.async_resolve(
-      server_host_, std::to_string(port),
-      Guarded(
-          [this](const error_code& failure, const asio::ip::tcp::resolver::results_type& results) {
-            if (closed()) return;
-            if (failure == asio::error::host_not_found || failure == asio::error::no_data)
-              return Close(fmt::format("no such host: {}", server_host_));
-            if (failure)
-              return Close(fmt::format("cannot look up {}: {}", server_host_, Describe(failure)));
-            for (const auto& result : results) endpoints_.push_back(result.endpoint());
-            std::reverse(endpoints_.begin(), endpoints_.end());
-            ConnectNext("");
-          }));
+      first_hop_.host, std::to_string(first_hop_.port),
+      Guarded([this](const error_code& failure,
+                     const asio::ip::tcp::resolver::results_type& results) {
+        if (closed()) return;
+        if (failure == asio::error::host_not_found || failure == asio::error::no_data)
+          return Close(fmt::format("no such host: {}", first_hop_.host));
+        if (failure)
+          return Close(fmt::format("cannot look up {}: {}", first_hop_.host, Describe(failure)));
+        for (const auto& result : results) endpoints_.push_back(result.endpoint());
+        std::reverse(endpoints_.begin(), endpoints_.end());
+        ConnectNext("");
+      }));
 }
 
 void ClientConnection::ConnectNext(const std::string& last_error) {
@@ -126,10 +128,10 @@ void ClientConnection::ConnectNext(const std::string& last_error) {
         if (error == asio::error::operation_aborted) return ConnectNext("timed out");
         if (error) {
           std::string cause = Describe(error);
-          if (endpoint.address().to_string() != server_host_)
+          if (endpoint.address().to_string() != first_hop_.host)
             cause += fmt::format(" ({})", endpoint.address().to_string());
-          return ConnectNext(shared_.proxy
-                                 ? fmt::format("proxy {}: {}", shared_.proxy->authority(), cause)
+          return ConnectNext(proxy_url_ != nullptr
+                                 ? fmt::format("proxy {}: {}", proxy_url_->authority(), cause)
                                  : cause);
         }
         OnConnected();
@@ -155,7 +157,7 @@ void ClientConnection::OnConnected() {
   setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 
   read_buffer_.resize(kReadBytes);
-  if (shared_.proxy)
+  if (proxy_url_ != nullptr)
     AskProxy();
   else
     OnTransport();
@@ -170,8 +172,8 @@ void ClientConnection::AskProxy() {
   proxy_request_.target =
       ipv6 ? fmt::format("[{}]:{}", url.host, url.port) : fmt::format("{}:{}", url.host, url.port);
   proxy_request_.authority = proxy_request_.target;
-  if (!shared_.proxy->user_info.empty())
-    proxy_request_.headers.Add("proxy-authorization", "Basic " + Base64(shared_.proxy->user_info));
+  if (!proxy_url_->user_info.empty())
+    proxy_request_.headers.Add("proxy-authorization", "Basic " + Base64(proxy_url_->user_info));
   proxy_events_.head = [this](std::uint64_t, const ResponseHead& head) {
     proxy_status_ = head.status;
   };
@@ -220,7 +222,7 @@ void ClientConnection::OnBytes(std::string_view bytes) {
   if (phase_ == Phase::kProxy) {
     proxy_->Receive(bytes);
     if (proxy_->active() > 0) return;
-    const std::string name = shared_.proxy->authority();
+    const std::string name = proxy_url_->authority();
     if (!proxy_error_.empty()) return Close(fmt::format("proxy {}: {}", name, proxy_error_));
     if (proxy_status_ == 407)
       return Close(fmt::format("proxy {} asks for a user and a password", name));
@@ -252,8 +254,8 @@ void ClientConnection::OnReadEnd(const error_code& error) {
   const bool eof = error == asio::error::eof;
   switch (phase_) {
     case Phase::kProxy:
-      return Close(eof ? fmt::format("proxy {} closed the connection", shared_.proxy->authority())
-                       : fmt::format("proxy {}: {}", shared_.proxy->authority(), Describe(error)));
+      return Close(eof ? fmt::format("proxy {} closed the connection", proxy_url_->authority())
+                       : fmt::format("proxy {}: {}", proxy_url_->authority(), Describe(error)));
     case Phase::kTls:
       return Close(eof ? "the server closed the connection in the TLS handshake" : Describe(error));
     default:
@@ -310,6 +312,14 @@ void ClientConnection::Flush() {
   }
 }
 
+void ClientConnection::CheckAlive() {
+  if (http2_ != nullptr) return;
+  char byte = 0;
+  const ssize_t size = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (size == 0 || (size < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+    Close("");
+}
+
 void ClientConnection::Close(const std::string& cause) {
   if (closed()) return;
   shared_.timers.Cancel(connect_timer_);
@@ -342,8 +352,7 @@ void ClientConnection::OnConnectTimeout() {
   const std::string time = Text(shared_.options.connect_timeout);
   switch (phase_) {
     case Phase::kProxy:
-      return Close(
-          fmt::format("proxy {} did not answer within {}", shared_.proxy->authority(), time));
+      return Close(fmt::format("proxy {} did not answer within {}", proxy_url_->authority(), time));
     case Phase::kTls:
       return Close(fmt::format("the TLS handshake was not done within {}", time));
     default:

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
@@ -75,6 +74,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   }
   bool CanStart() const { return phase_ == Phase::kOpen && !retired_ && codec_->CanStart(); }
 
+  // Closes if the server has done so and the event loop has not come round to see it: a
+  // request that is not repeatable must not be lost to a connection known to be dead.
+  // Only HTTP/1.1 needs it, HTTP/2 servers say goodbye. REQUIRES: CanStart()
+  void CheckAlive();
   // REQUIRES: CanStart(); the rest as ClientCodec says
   void Start(std::uint64_t exchange, const Request& request) { codec_->Start(exchange, request); }
   void Cancel(std::uint64_t exchange) { codec_->Cancel(exchange); }
@@ -111,7 +114,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   ClientConnectionShared& shared_;
   const std::shared_ptr<const TlsClientContext> tls_context_;
   const TimerQueue::Time created_ = std::chrono::steady_clock::now();
-  const std::string server_host_;  // the host that TCP connects to: the proxy's, if there is one
+  const Url* const proxy_url_;  // null: none
+  const Url& first_hop_;        // what TCP connects to: the proxy, if there is one
   Phase phase_ = Phase::kConnecting;
   bool retired_ = false;
 

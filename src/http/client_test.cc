@@ -1,6 +1,9 @@
 #include "http/client.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <atomic>
@@ -313,6 +316,31 @@ TEST(Client, RefusesRequestsThatWouldBreakOutOfTheirPlace) {
     EXPECT_TRUE(response.error().Is(StatusReason::kBadRequest)) << response.error().ToString();
   }
   EXPECT_EQ(peer.connections(), 0);
+}
+
+TEST(Client, HandsOnEveryStatusAndFollowsNoRedirect) {
+  TestPeer peer([](TestWire& wire, int) {
+    for (const char* status : {"301 Moved", "429 Too Many Requests", "500 Oh", "999 What"}) {
+      if (wire.ReadRequest().empty()) return;
+      wire.Write("HTTP/1.1 " + std::string(status) +
+                 "\r\nLocation: /elsewhere\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n");
+    }
+  });
+  const auto client = OpenClient(Plain(peer));
+  for (const int status : {301, 429, 500, 999}) {
+    const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
+    ASSERT_TRUE(response.has_value()) << response.error().ToString();
+    EXPECT_EQ(response->status, status);
+    EXPECT_EQ(response->headers.Get("retry-after"), "7");
+  }
+}
+
+TEST(Client, TriesEveryAddressOfAName) {
+  // Listens on 127.0.0.1 alone, while most systems try ::1 first.
+  TestPeer peer(ServeHttp1);
+  const auto client = OpenClient({.url = "http://localhost:" + std::to_string(peer.port())});
+  const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
+  EXPECT_TRUE(response.has_value()) << response.error().ToString();
 }
 
 TEST(Client, SaysWhatIsWrongWithItsUrls) {
@@ -669,6 +697,71 @@ TEST(Client, SaysThatConnectingTimedOut) {
   EXPECT_CONTAINS(message, "20 ms");
 }
 
+TEST(Client, SaysThatNobodyAnsweredTheConnect) {
+  // A listener whose queue is full: the kernel drops what comes next.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 0), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  std::vector<int> queued;
+  for (int i = 0; i < 4; ++i) {
+    queued.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)connect(queued.back(), reinterpret_cast<sockaddr*>(&address), size);
+  }
+  ClientOptions options;
+  options.url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  options.connect_timeout = milliseconds(20);
+  const auto client = OpenClient(options);
+  EXPECT_EQ(FailureOf(*client), options.url + ": connecting timed out after 20 ms");
+  for (const int fd : queued) close(fd);
+  close(listener);
+}
+
+TEST(Client, FailsACallThatGetsNoConnectionWhileAWatchHoldsTheOnlyOne) {
+  Journal journal;
+  TestPeer peer([&](TestWire& wire, int) {
+    wire.ReadRequest();
+    journal.Add("watch");
+    wire.AwaitEnd();
+  });
+  const auto client = OpenClient(Plain(peer));
+  client->Start({.target = "/watch"}, {}, {});
+  journal.Await(1);
+  peer.StopListening();
+  EXPECT_EQ(FailureOf(*client), peer.url() + ": connection refused");
+}
+
+TEST(Client, WaitsForAStreamWhereThereIsNoOtherConnectionToBeHad) {
+  Journal journal;
+  TestPeer peer([&](TestWire& wire, int) {
+    TestHttp2Peer(wire, {.max_streams = 2}, [&](TestHttp2Peer& h2, const auto& stream) {
+      journal.Add(stream.request.target);
+      if (stream.request.target == "/watch")
+        h2.Begin(stream.id, 200);
+      else if (stream.request.target != "/stuck")
+        h2.Answer(stream.id, 200, "x");
+    }).Run();
+  });
+  const auto client = OpenClient(PlainHttp2(peer));
+  ASSERT_TRUE(client->Fetch({.target = "/first"}, kPatient).has_value());
+  client->Start({.target = "/watch"}, {}, {});
+  const Client::CallId stuck = client->Start({.target = "/stuck"}, {}, {});
+  journal.Await(3);
+  peer.StopListening();
+  Journal answers;
+  client->Fetch({.target = "/get"}, kPatient, [&](const Result<Response>& response) {
+    answers.Add(response ? response->body : response.error().ToString());
+  });
+  // Its try for another connection has failed; only then is there a stream.
+  while (client->Stats().connections_failed == 0) std::this_thread::yield();
+  client->Cancel(stuck);
+  EXPECT_EQ(answers.Await(1)[0], "x");
+}
+
 TEST(Client, FailsEveryCallThatWaitedForAConnection) {
   std::string url;
   {
@@ -806,6 +899,24 @@ TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
     EXPECT_EQ(journal.entries(), repeatable ? (std::vector<std::string>{"0", "0", "1"})
                                             : (std::vector<std::string>{"0", "0"}));
   }
+}
+
+TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
+  Journal journal;
+  TestPeer peer([&](TestWire& wire, int number) {
+    if (wire.ReadRequest().empty()) return;
+    wire.Write(Http1Answer("x"));
+    wire.Cut();
+    journal.Add("cut " + std::to_string(number));
+  });
+  const auto client = OpenClient(Plain(peer));
+  for (std::size_t i = 0; i < 20; ++i) {
+    // Not repeatable, and still none is lost.
+    const Result<Response> response = client->Fetch({.method = "POST", .target = "/"}, kPatient);
+    ASSERT_TRUE(response.has_value()) << response.error().ToString();
+    journal.Await(i + 1);
+  }
+  EXPECT_EQ(peer.connections(), 20);
 }
 
 TEST(Client, GivesUpRepeatingAfterAWhile) {
@@ -987,6 +1098,54 @@ TEST(Client, AsksAProxy) {
   EXPECT_TRUE(seen[1].starts_with("GET /x HTTP/1.1\r\nhost: server.invalid:8080\r\n")) << seen[1];
 }
 
+// A proxy that knows one server: moves bytes until either side ends.
+void Tunnel(TestWire& wire, std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(connect(server, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  std::thread back([&] {
+    char bytes[4096];
+    for (ssize_t size = 0; (size = recv(server, bytes, sizeof(bytes), 0)) > 0;)
+      wire.Write({bytes, static_cast<std::size_t>(size)});
+    wire.CloseWrite();
+  });
+  for (std::string bytes = wire.ReadSome(); !bytes.empty(); bytes = wire.ReadSome())
+    if (send(server, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) break;
+  shutdown(server, SHUT_RDWR);
+  back.join();
+  close(server);
+}
+
+TEST(Client, VerifiesTheServerBehindTheProxy) {
+  const Pki pki;
+  for (const char* name : {"DNS:server.invalid", "DNS:other.invalid"}) {
+    TestPeer server(ServeEither, TestPeer::Tls{.certificate = MakeTestCertificate({.names = name},
+                                                                                  &pki.authority),
+                                               .protocols = {"h2"}});
+    TestPeer proxy([&](TestWire& wire, int) {
+      wire.ReadRequest();
+      wire.Write("HTTP/1.1 200 OK\r\n\r\n");
+      Tunnel(wire, server.port());
+    });
+    ClientOptions options;
+    options.url = "https://server.invalid";
+    options.proxy_url = proxy.url();
+    options.tls = [&] { return ClientTls{.ca = pki.authority.certificate}; };
+    const auto client = OpenClient(options);
+    if (std::string_view(name) == "DNS:server.invalid") {
+      const Result<Response> response =
+          client->Fetch({.method = "POST", .target = "/", .body = "b"}, kPatient);
+      ASSERT_TRUE(response.has_value()) << response.error().ToString();
+      EXPECT_EQ(response->body, "echo:b");
+    } else {
+      EXPECT_CONTAINS(FailureOf(*client), "valid for other.invalid, not for server.invalid");
+    }
+  }
+}
+
 TEST(Client, SaysWhatTheProxySaid) {
   struct Case {
     const char* answer;
@@ -1107,6 +1266,71 @@ TEST(Client, EndsEveryCallWhenItIsDestroyed) {
       requests.Await(http2 ? 50 : 32);
     }
     EXPECT_EQ(journal.entries(), std::vector<std::string>(51, "cancelled"));
+  }
+}
+
+// Threads start and cancel calls while the server answers, refuses, resets, drains and
+// dies: each call ends once, whatever happens.
+TEST(Client, EndsEachCallOnceWhateverHappens) {
+  constexpr int kThreads = 4;
+  constexpr int kCallsPerThread = 300;
+  for (const bool http2 : {false, true}) {
+    std::atomic<int> request{0};
+    TestPeer peer([&](TestWire& wire, int) {
+      if (!http2) {
+        while (!wire.ReadRequest().empty()) {
+          const int turn = ++request % 17;
+          if (turn == 3) return;
+          if (turn == 7) return wire.Reset();
+          if (turn == 11) return wire.Write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+          wire.Write(Http1Answer("x"));
+        }
+        return;
+      }
+      TestHttp2Peer(wire, {.max_streams = 20}, [&](TestHttp2Peer& h2, const auto& stream) {
+        switch (++request % 53) {
+          case 5:
+            return h2.Reset(stream.id, kRefusedStream);
+          case 17:
+            h2.Begin(stream.id, 200);
+            return h2.Data(stream.id, "half", false);  // until it is cancelled or cut
+          case 29:
+            return h2.GoAway(stream.id, kNoError);  // and no answer
+          case 41:
+            h2.wire().Cut();
+            return h2.Stop();
+          default:
+            return h2.Answer(stream.id, 200, "x");
+        }
+      }).Run();
+    });
+    std::vector<std::atomic<int>> ends(kThreads * kCallsPerThread);
+    std::atomic<int> left{kThreads * kCallsPerThread};
+    std::promise<void> all;
+    {
+      const auto client = OpenClient(http2 ? PlainHttp2(peer) : Plain(peer));
+      std::vector<std::thread> threads;
+      for (int t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+          for (int i = 0; i < kCallsPerThread; ++i) {
+            std::atomic<int>& end = ends[static_cast<std::size_t>(t * kCallsPerThread + i)];
+            const Client::CallId id = client->Start(
+                {.method = "POST", .target = "/", .body = std::string(100, 'x')},
+                {.timeout = milliseconds(i % 3 == 0 ? 50 : 500), .repeatable = i % 2 == 0},
+                {.done = [&](const Status&) {
+                  ++end;
+                  if (--left == 0) all.set_value();
+                }});
+            if (i % 5 == 0) client->Cancel(id);
+            if (i % 50 == 0) (void)client->Fetch({.target = "/"}, {.timeout = milliseconds(50)});
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      EXPECT_EQ(all.get_future().wait_for(kPatience), std::future_status::ready);
+      EXPECT_EQ(client->Stats().calls, 0U);
+    }
+    for (const std::atomic<int>& end : ends) ASSERT_EQ(end, 1);
   }
 }
 

@@ -266,7 +266,7 @@ TestPeer::~TestPeer() {
     stopping_ = true;
     for (const auto& wire : wires_) wire->Cut();
   }
-  shutdown(listener_, SHUT_RDWR);
+  StopListening();
   acceptor_.join();
   std::vector<std::thread> scripts;
   {
@@ -277,6 +277,8 @@ TestPeer::~TestPeer() {
   close(listener_);
   SSL_CTX_free(tls_);
 }
+
+void TestPeer::StopListening() { shutdown(listener_, SHUT_RDWR); }
 
 std::string TestPeer::url() const {
   return (tls_ != nullptr ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(port_);
@@ -417,12 +419,13 @@ void TestHttp2Peer::Run() {
   }
 }
 
-void TestHttp2Peer::Answer(std::int32_t stream, int status, std::string body, Headers headers) {
-  Begin(stream, status, std::move(headers));
-  Data(stream, std::move(body), true);
+void TestHttp2Peer::Answer(std::int32_t stream, int status, std::string_view body,
+                           const Headers& headers) {
+  Begin(stream, status, headers);
+  Data(stream, body, true);
 }
 
-void TestHttp2Peer::Begin(std::int32_t stream, int status, Headers headers) {
+void TestHttp2Peer::Begin(std::int32_t stream, int status, const Headers& headers) {
   const std::string code = std::to_string(status);
   std::vector<nghttp2_nv> fields;
   const auto add = [&fields](std::string_view name, std::string_view value) {
@@ -437,7 +440,7 @@ void TestHttp2Peer::Begin(std::int32_t stream, int status, Headers headers) {
   nghttp2_submit_response(state_->session, stream, fields.data(), fields.size(), &body);
 }
 
-void TestHttp2Peer::Data(std::int32_t stream, std::string piece, bool last) {
+void TestHttp2Peer::Data(std::int32_t stream, std::string_view piece, bool last) {
   State::Answer& answer = state_->answers[stream];
   answer.body += piece;
   answer.last = last;

@@ -99,6 +99,8 @@ class TestPeer {
   std::uint16_t port() const { return port_; }
   std::string url() const;  // by address
   int connections() const;
+  // Connections from now on are refused; those that are there go on.
+  void StopListening();
 
  private:
   void Accept();
@@ -142,10 +144,10 @@ class TestHttp2Peer {
   void Run();
   void Stop() { stopped_ = true; }
 
-  void Answer(std::int32_t stream, int status, std::string body, Headers headers = {});
+  void Answer(std::int32_t stream, int status, std::string_view body, const Headers& headers = {});
   // The head only; the body comes with Data().
-  void Begin(std::int32_t stream, int status, Headers headers = {});
-  void Data(std::int32_t stream, std::string piece, bool last);
+  void Begin(std::int32_t stream, int status, const Headers& headers = {});
+  void Data(std::int32_t stream, std::string_view piece, bool last);
   void Reset(std::int32_t stream, std::uint32_t error);
   void GoAway(std::int32_t last_stream, std::uint32_t error);
   // Sends what is queued.

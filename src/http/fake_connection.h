@@ -36,6 +36,11 @@ class FakeConnection final : public RequestSink {
         counters(std::make_shared<ServerCounters>()),
         group(std::make_shared<AnswerGroup>(ready, counters, 1, options.max_queued_bytes)) {}
 
+  // Answers that nobody has taken would keep the list that keeps them.
+  ~FakeConnection() override { ready->Close(); }
+  FakeConnection(const FakeConnection&) = delete;
+  FakeConnection& operator=(const FakeConnection&) = delete;
+
   CodecContext context() { return {options, date, *this, group}; }
   SteadyTime now() const { return clock.Steady(); }
 

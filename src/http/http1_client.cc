@@ -20,6 +20,8 @@ namespace beast = boost::beast;
 constexpr int kMaxInterimAnswers = 16;
 
 constexpr std::string_view kStatusLine = "HTTP/1.";
+constexpr std::size_t kLastChunkBytes = std::string_view("0\r\n\r\n").size();
+constexpr int kMinStatus = 100;  // RFC 9110, 15
 
 bool HasBody(const Request& request) {
   return !request.body.empty() || request.method == "POST" || request.method == "PUT" ||
@@ -70,8 +72,9 @@ class Http1Client::Parser final : public beast::http::basic_parser<false> {
  private:
   void on_request_impl(beast::http::verb, beast::string_view, beast::string_view, int,
                        beast::error_code&) override {}
-  void on_response_impl(int code, beast::string_view, int, beast::error_code&) override {
+  void on_response_impl(int code, beast::string_view, int, beast::error_code& error) override {
     head_.status = code;
+    if (code < kMinStatus) error = beast::http::error::bad_status;
   }
   void on_field_impl(beast::http::field, beast::string_view name, beast::string_view value,
                      beast::error_code&) override {
@@ -143,8 +146,10 @@ void Http1Client::Receive(std::string_view bytes) {
   anything_received_ = true;
   std::string joined;
   if (!pending_.empty()) {
+    pending_.append(bytes);
+    // Beast asserts that it never sees the last chunk again in less than its five bytes.
+    if (parser_->is_header_done() && pending_.size() < kLastChunkBytes) return;
     joined = std::exchange(pending_, {});
-    joined.append(bytes);
     bytes = joined;
   }
   while (!bytes.empty()) {

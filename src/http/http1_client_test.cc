@@ -121,6 +121,8 @@ TEST(Http1Client, ReadsAnswers) {
        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n"
        "0\r\nTrailer: t\r\n\r\n",
        "head 200; data abc0123456789; whole", true},
+      {"chunked and empty", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+       "head 200; whole", true},
       {"close", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx",
        "head 200; data x; whole", false},
       {"1.0", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", "head 200; data x; whole", false},
@@ -162,6 +164,7 @@ TEST(Http1Client, RefusesWhatIsNoAnswer) {
       {"TLS alert", std::string("\x15\x03\x01\x00\x02\x02\x46", 7), "broken", "not HTTP/1.1"},
       {"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n", "broken", "not HTTP/1.1"},
       {"status of two digits", "HTTP/1.1 20 OK\r\n\r\n", "broken", "not HTTP/1.1"},
+      {"status below 100", "HTTP/1.1 051 OK\r\n\r\n", "broken", "not HTTP/1.1"},
       {"status of letters", "HTTP/1.1 abc OK\r\n\r\n", "broken", "not HTTP/1.1"},
       {"version", "HTTP/3.0 200 OK\r\n\r\n", "broken", "not HTTP/1.1"},
       {"space in a name", ok + "Bad Name: x\r\n\r\n", "broken", "not HTTP/1.1"},

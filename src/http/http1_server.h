@@ -75,6 +75,7 @@ class Http1Server final : public ServerCodec {
 
   // Of the request being answered.
   std::shared_ptr<Answer> answer_;
+  BodyCharge charge_;
   bool keep_alive_ = false;
   bool http10_ = false;
   bool is_head_ = false;  // the method is HEAD

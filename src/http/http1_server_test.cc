@@ -91,6 +91,13 @@ TEST_F(Http1ServerTest, ReadsWhatComesByteByByte) {
   EXPECT_TRUE(request.headers.empty()) << "a trailer is no header";
 }
 
+TEST_F(Http1ServerTest, ReadsAnEmptyChunkedBodyInPieces) {
+  Receive("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+  for (const char c : std::string_view("0\r\n\r")) Receive({&c, 1});
+  EXPECT_TRUE(connection_.requests.empty());
+  EXPECT_EQ(Ask("\n").request.body, "");
+}
+
 TEST_F(Http1ServerTest, AnswersRequestsSentAheadOneByOneAndInOrder) {
   Receive(
       "POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\noneGET /2 HTTP/1.1\r\nHost: "
@@ -299,7 +306,7 @@ TEST(Http1Server, RefusesWithTheRightStatusAndHangsUp) {
       {"twice chunked", start + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
        400},
       {"almost chunked", start + "Transfer-Encoding: xchunked\r\n\r\n", 501},
-      {"bad chunk size", start + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+      {"bad chunk size", start + "Transfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n", 400},
       {"chunk too long", start + "Transfer-Encoding: chunked\r\n\r\n1\r\nabcd\r\n\r\n", 400},
       {"unknown expectation", start + "Expect: wonders\r\n\r\n", 417},
       {"body over the bound", start + "Content-Length: 101\r\n\r\n", 413},
@@ -339,6 +346,31 @@ TEST(Http1Server, TakesWhatIsJustWithinTheBounds) {
   Http1Server codec(connection.context(), connection.now());
   codec.Receive("POST / HTTP/1.1\r\nHost: h\r\nA: b\r\nContent-Length: 4\r\n\r\nabcd",
                 connection.now());
+  EXPECT_EQ(connection.requests.size(), 1U);
+}
+
+TEST(Http1Server, BodiesOfAllConnectionsTogetherHaveABound) {
+  ServerOptions options;
+  options.max_buffered_bytes = 100;
+  FakeConnection connection(options);
+  constexpr std::string_view kPost =
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 60\r\n\r\n"
+      "123456789012345678901234567890123456789012345678901234567890";
+  Http1Server first(connection.context(), connection.now());
+  first.Receive(kPost, connection.now());
+  ASSERT_EQ(connection.requests.size(), 1U);
+  {
+    Http1Server second(connection.context(), connection.now());
+    second.Receive(kPost, connection.now());
+    const std::string sent = connection.Send(second);
+    EXPECT_TRUE(sent.starts_with("HTTP/1.1 503 ")) << sent;
+    EXPECT_NE(sent.find("\r\nretry-after: 1\r\n"), std::string::npos) << sent;
+  }
+  connection.Take().responder->Send({});
+  connection.Send(first);
+  EXPECT_EQ(connection.counters->body_bytes, 0U);
+  Http1Server third(connection.context(), connection.now());
+  third.Receive(kPost, connection.now());
   EXPECT_EQ(connection.requests.size(), 1U);
 }
 

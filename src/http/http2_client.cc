@@ -25,6 +25,8 @@ constexpr std::int32_t kConnectionWindowBytes = 4 << 20;
 constexpr std::uint32_t kInitialMaxStreams = 100;  // RFC 9113, 5.1.2 advises peers not to go below
 constexpr std::uint32_t kMaxStreams = 1000;
 
+constexpr int kMinStatus = 100;  // RFC 9110, 15
+
 // What a header field costs beyond its text: RFC 9113, 6.5.2.
 constexpr std::size_t kFieldOverheadBytes = 32;
 
@@ -75,6 +77,10 @@ struct Http2Client::Callbacks {
     if (field == ":status") {
       // Three digits: nghttp2 has checked it.
       std::from_chars(text.data(), text.data() + text.size(), stream->head.status);
+      if (stream->head.status < kMinStatus) {
+        stream->error = fmt::format("the answer has the status {}", text);
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+      }
     } else {
       stream->head.headers.Add(std::string(field), std::string(text));
     }

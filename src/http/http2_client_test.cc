@@ -232,6 +232,7 @@ TEST(Http2Client, RefusesWhatBreaksTheRules) {
       {"data before a head", Frame(kData, kEndStream, 1, "x"), "1 broken", false},
       {"no status", Head(1, Literal("a", "b"), kEndStream), "1 broken", true},
       {"status of letters", Head(1, Literal(":status", "abc"), kEndStream), "1 broken", true},
+      {"status below 100", Head(1, Literal(":status", "051"), kEndStream), "1 broken", true},
       {"status twice", Head(1, kStatus200 + kStatus200, kEndStream), "1 broken", true},
       {"upper case", Head(1, kStatus200 + Literal("A", "b"), kEndStream), "1 broken", true},
       {"connection field", Head(1, kStatus200 + Literal("connection", "close"), kEndStream),

@@ -15,10 +15,12 @@ namespace herald::http {
 
 // One request and its answer.
 struct Http2Server::Stream {
-  explicit Stream(std::int32_t number) : id(number) {}
+  Stream(std::int32_t number, const std::shared_ptr<ServerCounters>& counters)
+      : id(number), charge(counters) {}
 
   const std::int32_t id;
   Request request{};
+  BodyCharge charge;
   std::size_t head_bytes = 0;
   std::size_t fields = 0;
   int refusal = 0;       // the status with which it is refused, once its head is known to be bad
@@ -48,6 +50,12 @@ nghttp2_nv Field(std::string_view name, std::string_view value) {
   return {const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(name.data())),
           const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(value.data())),
           name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
+}
+
+// Whether we reset a stream because of what the peer did to it, rather than for reasons
+// of our own.
+bool IsPeersFault(std::uint32_t code) {
+  return code != NGHTTP2_NO_ERROR && code != NGHTTP2_INTERNAL_ERROR && code != NGHTTP2_CANCEL;
 }
 
 }  // namespace
@@ -96,8 +104,7 @@ struct Http2Server::Callbacks {
                             void* user_data) {
     Http2Server& self = Self(user_data);
     if (frame->hd.type == NGHTTP2_HEADERS) {
-      self.in_block_ = false;
-      self.Charge(self.resets_, kResets, "streams refused");
+      self.in_block_ = false;  // and it is counted when it is answered with RST_STREAM
     } else {
       self.Charge(self.controls_, kControls, "invalid frames");
     }
@@ -157,6 +164,8 @@ struct Http2Server::Callbacks {
         self.fault_.empty()) {
       self.fault_ = "protocol error";
     }
+    if (frame->hd.type == NGHTTP2_RST_STREAM && IsPeersFault(frame->rst_stream.error_code))
+      self.Charge(self.resets_, kResets, "streams broken");
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     self.updates_left_ = std::min(self.updates_left_ + kUpdatesPerFrame, kUpdatesInAdvance);
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
@@ -263,7 +272,7 @@ Http2Server::Stream* Http2Server::Find(std::int32_t id) {
 
 void Http2Server::BeginRequest(std::int32_t id) {
   if (!fault_.empty()) return;
-  auto stream = std::make_unique<Stream>(id);
+  auto stream = std::make_unique<Stream>(id, context_.group->counters);
   stream->began = now_;
   streams_.emplace(id, std::move(stream));
 }
@@ -314,6 +323,8 @@ void Http2Server::AddBody(Stream& stream, std::string_view bytes) {
   if (stream.answer) return;  // refused: what still comes is not wanted
   std::string& body = stream.request.body;
   if (body.size() + bytes.size() > context_.options.max_body_bytes) return Refuse(stream, 413);
+  if (!stream.charge.Add(bytes.size(), context_.options.max_buffered_bytes))
+    return Refuse(stream, 503);
   body.append(bytes);
   stream.unconsumed += bytes.size();
   if (stream.reserved > 0) {
@@ -465,7 +476,7 @@ void Http2Server::Tick(SteadyTime now) {
     const bool unread = stream->submitted && !stream->deferred && stream->answer->queued() > 0 &&
                         now - stream->progress >= options.write_timeout;
     if ((slow_body && !stream->answer) || unread) late.push_back(stream.get());
-    if (stream->answered && now - *stream->answered >= kResetDelay) unwanted.push_back(id);
+    if (now - stream->answered.value_or(now) >= kResetDelay) unwanted.push_back(id);
   }
   for (const std::int32_t id : unwanted)
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);

@@ -62,9 +62,10 @@ class Http2Server final : public ServerCodec {
   // answer over a reset that comes with it.
   static constexpr std::chrono::milliseconds kResetDelay{250};
 
-  // Streams that the peer resets: each may have made us do all the work of a request
-  // ("rapid reset", CVE-2023-44487). A client that stops a thousand watches at once is
-  // served; one that goes on like that is not.
+  // Streams that the peer resets, or makes us reset by breaking or exceeding what it was
+  // told: each may have made us do all the work of a request ("rapid reset",
+  // CVE-2023-44487, and "made you reset", CVE-2025-8671). A client that stops a thousand
+  // watches at once is served; one that goes on like that is not.
   static constexpr TokenBucket::Limits kResets{.qps = 50, .burst = 1'000};
   // SETTINGS and PING, which must be answered, PRIORITY, empty DATA and frames that are
   // invalid. Honest clients send a handful, and a ping now and then. (Frames of unknown

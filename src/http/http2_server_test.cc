@@ -416,6 +416,24 @@ TEST(Http2Server, TellsWhoSendsTooLongABodyToStop) {
   EXPECT_EQ(c.client.reply(id).code, static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
 }
 
+TEST(Http2Server, BodiesOfAllStreamsTogetherHaveABound) {
+  ServerOptions options;
+  options.max_buffered_bytes = 100;
+  Conversation c(options);
+  c.client.Ask("POST", "/first", {}, std::string(60, 'x'));
+  const std::int32_t second = c.client.Ask("POST", "/second", {}, std::string(60, 'x'));
+  c.Talk();
+  ASSERT_EQ(c.connection.requests.size(), 1U);
+  EXPECT_EQ(c.client.reply(second).status, "503");
+  EXPECT_EQ(c.client.reply(second).headers.Get("retry-after"), "1");
+  c.connection.Take().responder->Send({});
+  c.Talk();
+  EXPECT_EQ(c.connection.counters->body_bytes, 0U);
+  c.client.Ask("POST", "/third", {}, std::string(60, 'x'));
+  c.Talk();
+  EXPECT_EQ(c.connection.requests.size(), 1U);
+}
+
 TEST(Http2Server, TakesWhatIsJustWithinTheBounds) {
   ServerOptions options;
   options.max_header_fields = 5;  // four of them are HTTP/2's own
@@ -745,6 +763,19 @@ TEST(Http2Server, FloodsAreCutAfterTheirBound) {
   };
   const FloodCase cases[] = {
       {"rapid reset", "", reset, Http2Server::kResets.burst, NGHTTP2_ENHANCE_YOUR_CALM},
+      {"made you reset", "",
+       [](std::uint32_t n) {
+         const std::uint32_t id = 2 * n + 1;
+         return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, id,
+                      kGetBlock) +
+                Frame(NGHTTP2_WINDOW_UPDATE, 0, id, "\x7f\xff\xff\xff");
+       },
+       Http2Server::kControls.burst - 1, NGHTTP2_ENHANCE_YOUR_CALM},
+      {"streams over the bound", "",
+       [](std::uint32_t n) {
+         return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 2 * n + 1, kGetBlock);
+       },
+       Http2Server::kResets.burst + 1000, NGHTTP2_ENHANCE_YOUR_CALM},
       // One less: the greeting was one already.
       {"SETTINGS", "", [](std::uint32_t) { return Frame(NGHTTP2_SETTINGS, 0, 0, ""); },
        Http2Server::kControls.burst - 1, NGHTTP2_ENHANCE_YOUR_CALM},

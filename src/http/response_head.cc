@@ -121,9 +121,12 @@ void MakeSendable(int& status, Headers& headers) {
 }
 
 Response PlainAnswer(int status, std::string_view text) {
-  return {.status = status,
-          .headers = {{"content-type", "text/plain; charset=utf-8"}},
-          .body = fmt::format("{}\n", text)};
+  Response response{.status = status,
+                    .headers = {{"content-type", "text/plain; charset=utf-8"}},
+                    .body = fmt::format("{}\n", text)};
+  // Full now, but not for long.
+  if (status == 503) response.headers.Add("retry-after", "1");
+  return response;
 }
 
 void LowerCase(std::string& text) {

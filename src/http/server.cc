@@ -12,7 +12,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -35,12 +34,23 @@ using boost::system::error_code;
 using Executor = asio::io_context::executor_type;
 using Socket = asio::basic_stream_socket<tcp, Executor>;
 using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
+using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
+                                         asio::wait_traits<std::chrono::steady_clock>, Executor>;
 
-// "127.0.0.1:80", "[::1]:80"
+// Nothing can be done about an error, and the descriptor is gone in any case.
+template <typename T>
+void CloseQuietly(T& socket) {
+  error_code ignored;
+  socket.close(ignored);
+}
+
+// "127.0.0.1:80", "[::1]:80"; what came by IPv4 to a socket of both kinds is shown as IPv4.
 std::string ToText(const tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  return endpoint.address().is_v6() ? fmt::format("[{}]:{}", address, endpoint.port())
-                                    : fmt::format("{}:{}", address, endpoint.port());
+  asio::ip::address address = endpoint.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  return address.is_v6() ? fmt::format("[{}]:{}", address.to_string(), endpoint.port())
+                         : fmt::format("{}:{}", address.to_string(), endpoint.port());
 }
 
 void Warn(const LogFunction& log, std::string_view message, std::string_view why) {
@@ -231,13 +241,12 @@ class Loop {
     }
   }
 
-  void Remove(const EntryPtr& entry) {
-    const EntryPtr kept = entry;  // the caller's may be the map's own
-    entries_.erase(kept->number);
+  // By value: the caller's may be the map's own.
+  void Remove(EntryPtr entry) {  // NOLINT(performance-unnecessary-value-param)
+    entries_.erase(entry->number);
     // Tells its answers, so nothing of it may be half removed by now.
-    kept->connection.reset();
-    error_code ignored;
-    kept->socket.close(ignored);
+    entry->connection.reset();
+    CloseQuietly(entry->socket);
     if (context_.counters->connections.fetch_sub(1) == 1) quiet_.Notify();
   }
 
@@ -260,9 +269,7 @@ class Loop {
 
   asio::io_context io_{1};
   asio::executor_work_guard<Executor> work_;
-  asio::basic_waitable_timer<std::chrono::steady_clock,
-                             asio::wait_traits<std::chrono::steady_clock>, Executor>
-      ticker_;
+  Timer ticker_;
   const std::chrono::milliseconds tick_interval_;
   Quiet& quiet_;
   ConnectionContext context_;
@@ -281,12 +288,11 @@ class Server::Impl {
   Impl(ServerOptions options, Handler handler)
       : options_(std::move(options)),
         handler_(std::move(handler)),
-        counters_(std::make_shared<ServerCounters>()) {
-    for (int i = 0; i < std::max(options_.threads, 1); ++i)
-      loops_.push_back(std::make_unique<Loop>(options_, handler_, counters_, quiet_));
-    acceptor_.emplace(loops_.front()->io());
-    accept_timer_.emplace(loops_.front()->io());
-  }
+        counters_(std::make_shared<ServerCounters>()),
+        loops_(MakeLoops()),
+        acceptor_(loops_.front()->io()),
+        accept_timer_(loops_.front()->io()),
+        accepted_(loops_.front()->io()) {}
   ~Impl() { Stop(); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -303,15 +309,15 @@ class Server::Impl {
                     fmt::format("\"{}\" is not an IP address to listen on", options_.address));
     }
     const tcp::endpoint endpoint(address, options_.port);
-    acceptor_->open(endpoint.protocol(), error);
-    if (!error) acceptor_->set_option(Acceptor::reuse_address(true), error);
-    if (!error) acceptor_->bind(endpoint, error);
-    if (!error) acceptor_->listen(Acceptor::max_listen_connections, error);
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(Acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(Acceptor::max_listen_connections, error);
     if (error) {
       return Status(StatusReason::kInvalid,
                     fmt::format("cannot listen on {}: {}", ToText(endpoint), error.message()));
     }
-    port_ = acceptor_->local_endpoint(error).port();
+    port_ = acceptor_.local_endpoint(error).port();
     Accept();
     for (const auto& loop : loops_) loop->Run();
     return {};
@@ -365,16 +371,23 @@ class Server::Impl {
   }
 
  private:
+  std::vector<std::unique_ptr<Loop>> MakeLoops() {
+    std::vector<std::unique_ptr<Loop>> loops;
+    for (int i = 0; i < std::max(options_.threads, 1); ++i)
+      loops.push_back(std::make_unique<Loop>(options_, handler_, counters_, quiet_));
+    return loops;
+  }
+
   // The first loop accepts for all of them.
   void Accept() {
     Loop& loop = *loops_[next_loop_];
     next_loop_ = (next_loop_ + 1) % loops_.size();
-    accepted_.emplace(loop.io());
-    acceptor_->async_accept(*accepted_, [this, &loop](const error_code& error) {
-      if (!acceptor_->is_open()) return accepted_.reset();
+    accepted_ = Socket(loop.io());
+    acceptor_.async_accept(accepted_, [this, &loop](const error_code& error) {
+      if (!acceptor_.is_open()) return CloseQuietly(accepted_);
       if (error) return OnAcceptError(error);
       accept_failing_ = false;
-      Welcome(loop, *std::move(accepted_));
+      Welcome(loop, std::move(accepted_));
       Accept();
     });
   }
@@ -383,9 +396,7 @@ class Server::Impl {
     const std::uint64_t number = ++counters_->connections_accepted;
     if (counters_->connections >= options_.max_connections) {
       ++counters_->connections_refused;
-      error_code ignored;
-      socket.close(ignored);
-      return;
+      return CloseQuietly(socket);
     }
     ++counters_->connections;
     Configure(socket.native_handle());
@@ -404,16 +415,15 @@ class Server::Impl {
     constexpr std::chrono::milliseconds kPause{100};
     if (!std::exchange(accept_failing_, true))
       Warn(options_.log, "cannot accept connections", error.message());
-    accept_timer_->expires_after(kPause);
-    accept_timer_->async_wait([this](const error_code& cancelled) {
-      if (!cancelled && acceptor_->is_open()) Accept();
+    accept_timer_.expires_after(kPause);
+    accept_timer_.async_wait([this](const error_code& cancelled) {
+      if (!cancelled && acceptor_.is_open()) Accept();
     });
   }
 
   void StopAccepting() {
-    error_code ignored;
-    acceptor_->close(ignored);
-    accept_timer_->cancel();
+    CloseQuietly(acceptor_);
+    accept_timer_.cancel();
   }
 
   std::shared_ptr<const ServerTlsContext> Tls() const {
@@ -435,11 +445,9 @@ class Server::Impl {
 
   std::vector<std::unique_ptr<Loop>> loops_;
   // Confined to the first loop's thread, and destroyed before it.
-  std::optional<Acceptor> acceptor_;
-  std::optional<asio::basic_waitable_timer<std::chrono::steady_clock,
-                                           asio::wait_traits<std::chrono::steady_clock>, Executor>>
-      accept_timer_;
-  std::optional<Socket> accepted_;
+  Acceptor acceptor_;
+  Timer accept_timer_;
+  Socket accepted_;
   std::size_t next_loop_ = 0;
   bool accept_failing_ = false;
 };
@@ -454,7 +462,9 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() = default;
 
 std::uint16_t Server::port() const { return impl_->port(); }
-Status Server::SetTls(ServerTls tls) { return impl_->SetTls(tls); }
+Status Server::SetTls(ServerTls tls) {  // NOLINT(performance-unnecessary-value-param)
+  return impl_->SetTls(tls);
+}
 void Server::Drain(std::chrono::milliseconds timeout) { impl_->Drain(timeout); }
 void Server::Stop() { impl_->Stop(); }
 ServerStats Server::Stats() const { return impl_->Stats(); }

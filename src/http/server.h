@@ -95,21 +95,26 @@ struct ServerOptions {
   std::size_t max_header_fields = 200;                  // of one request
   std::size_t max_body_bytes = 3 * 1024 * 1024 + 1024;  // above Kubernetes' own 3 MiB, so that the
                                                         // handler can refuse in its words
-  std::size_t max_queued_bytes = 4 * 1024 * 1024;       // unread answers of one connection
-  std::uint32_t max_streams = 1000;                     // HTTP/2: at once on one connection
-  std::chrono::milliseconds header_timeout{10'000};     // from first byte (or accept) to whole head
-  std::chrono::milliseconds body_timeout{30'000};       // for a whole body
-  std::chrono::milliseconds idle_timeout{120'000};      // connection without any request
-  std::chrono::milliseconds write_timeout{30'000};  // a peer that reads nothing for so long is cut
+  std::size_t max_buffered_bytes = 256 * 1024 * 1024;   // bodies of all requests that are being
+                                                        // read or answered; over it: 503
+  // Unread answers of one connection. Streams over it are cut off with the connection.
+  // Whole answers may be larger, as long lists are: while they are, HTTP/2 requests of
+  // that connection wait, and at 16 times the bound (several such answers) it is cut.
+  std::size_t max_queued_bytes = 4 * 1024 * 1024;
+  std::uint32_t max_streams = 1000;                  // HTTP/2: at once on one connection
+  std::chrono::milliseconds header_timeout{10'000};  // from first byte (or accept) to whole head
+  std::chrono::milliseconds body_timeout{30'000};    // for a whole body
+  std::chrono::milliseconds idle_timeout{120'000};   // connection without any request
+  std::chrono::milliseconds write_timeout{30'000};   // a peer that reads nothing for so long is cut
   std::chrono::milliseconds handshake_timeout{10'000};
   LogFunction log{};  // connections that break, at debug; what an operator must know, at warn
 };
 
 // What a server counts; monotonic but for the gauges.
 struct ServerStats {
-  std::uint64_t connections_accepted = 0;
-  std::uint64_t connections_refused = 0;  // over max_connections
-  std::uint64_t connections_cut = 0;      // for breaking a bound or a rule of the protocol
+  std::uint64_t connections_accepted = 0;  // with those refused
+  std::uint64_t connections_refused = 0;   // over max_connections
+  std::uint64_t connections_cut = 0;       // for breaking a bound or a rule of the protocol
   std::uint64_t requests = 0;
   std::size_t connections = 0;  // gauge
   std::size_t streams = 0;      // gauge: requests being answered
@@ -138,7 +143,8 @@ class Server {
 
   // No more connections and no more requests: HTTP/2 peers get GOAWAY, HTTP/1.1 ones
   // "connection: close"; streams are told `closed`. Returns when all is quiet or the
-  // time is over. Stop() then cuts off what is left. Both idempotent.
+  // time is over. Stop() then cuts off what is left. Both idempotent, and neither may be
+  // called by a handler or an observer, because they wait for these.
   void Drain(std::chrono::milliseconds timeout);
   void Stop();
 

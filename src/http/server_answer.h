@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -30,7 +31,8 @@ class ReadyList {
   void Push(std::shared_ptr<Answer> answer);
   // Swaps what has gathered into `into`, which must be empty.
   void Take(std::vector<std::shared_ptr<Answer>>& into);
-  // Nothing is accepted, and `wake` is not called, from now on.
+  // Nothing is accepted, and `wake` is not called, from now on. Whoever made the list must
+  // call it in the end, because the answers in it keep it alive.
   void Close();
 
  private:
@@ -47,6 +49,38 @@ struct ServerCounters {
   std::atomic<std::uint64_t> requests{0};
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> streams{0};
+  std::atomic<std::size_t> body_bytes{0};  // of requests that are being read or answered
+};
+
+// What one request's body takes of what all of them together may take. Thread-confined.
+class BodyCharge {
+ public:
+  BodyCharge() = default;
+  explicit BodyCharge(std::shared_ptr<ServerCounters> counters) : counters_(std::move(counters)) {}
+  ~BodyCharge() {
+    if (bytes_ > 0) counters_->body_bytes.fetch_sub(bytes_, std::memory_order_relaxed);
+  }
+  BodyCharge(BodyCharge&& other) noexcept
+      : counters_(std::move(other.counters_)), bytes_(std::exchange(other.bytes_, 0)) {}
+  BodyCharge& operator=(BodyCharge&& other) noexcept {
+    std::swap(counters_, other.counters_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  // False when there is no room; then nothing is added. REQUIRES: made with counters
+  bool Add(std::size_t bytes, std::size_t most) {
+    if (counters_->body_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes > most) {
+      counters_->body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+      return false;
+    }
+    bytes_ += bytes;
+    return true;
+  }
+
+ private:
+  std::shared_ptr<ServerCounters> counters_;
+  std::size_t bytes_ = 0;
 };
 
 // What all answers of one connection have in common. It outlives the connection when

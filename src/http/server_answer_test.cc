@@ -16,6 +16,8 @@ Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(s
 
 class AnswerTest : public testing::Test {
  protected:
+  ~AnswerTest() override { ready_->Close(); }
+
   std::string ReadAll(Answer& answer) {
     std::string text;
     std::array<char, 7> buffer{};

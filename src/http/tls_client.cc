@@ -292,12 +292,14 @@ void TlsClient::SendEnd() {
 }
 
 void TlsClient::TakeOutput(std::string* out) {
+  // Not BIO_reset(): it wipes all the memory that the largest write ever took.
   BIO* bio = SSL_get_wbio(ssl_);
-  char* bytes = nullptr;
-  const long size = BIO_get_mem_data(bio, &bytes);
-  if (size <= 0) return;
-  out->append(bytes, static_cast<std::size_t>(size));
-  (void)BIO_reset(bio);
+  const std::size_t size = BIO_ctrl_pending(bio);
+  if (size == 0) return;
+  const std::size_t before = out->size();
+  out->resize(before + size);
+  const int taken = BIO_read(bio, out->data() + before, static_cast<int>(size));
+  HERALD_CHECK(taken == static_cast<int>(size));
 }
 
 bool TlsClient::http2() const {

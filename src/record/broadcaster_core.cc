@@ -1,7 +1,6 @@
 #include "record/broadcaster_core.h"
 
 #include <algorithm>
-#include <ranges>
 #include <thread>
 #include <utility>
 
@@ -27,8 +26,8 @@ constexpr int kMostGiveWay = 16;
 // channel empty again, and drops nothing.
 constexpr std::chrono::microseconds kTurn{500};
 
-// How many events a handler takes out of its channel at once.
-constexpr std::size_t kEventsAtOnce = 64;
+// How many events a handler takes out of its channel before it looks at the clock.
+constexpr std::size_t kEventsAtOnce = 16;
 
 Status AlreadyStopped() { return Status(StatusReason::kGone, "broadcaster already stopped"); }
 
@@ -39,7 +38,10 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
  public:
   Handler(Executor* executor, std::function<void(const Event&)> function,
           std::function<void()> on_progress)
-      : strand_(executor), function_(std::move(function)), on_progress_(std::move(on_progress)) {}
+      : executor_(*executor),
+        strand_(executor),
+        function_(std::move(function)),
+        on_progress_(std::move(on_progress)) {}
 
   void Attach(std::shared_ptr<Channel> channel) { channel_ = std::move(channel); }
 
@@ -69,7 +71,7 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
   }
 
   void Run() {
-    const auto end = std::chrono::steady_clock::now() + kTurn;
+    const SteadyTime end = executor_.clock().Steady() + kTurn;
     do {
       channel_->Take(kEventsAtOnce, &events_);
       for (const Published& published : events_) {
@@ -87,8 +89,9 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
         on_progress_();
         return;
       }
-    } while (std::chrono::steady_clock::now() < end);
-    Post();
+    } while (executor_.clock().Steady() < end);
+    // The strand alone would not do: it runs what its own tasks post before it gives way.
+    executor_.Post([self = shared_from_this()] { self->Post(); });
   }
 
   void PassRequests() {
@@ -102,6 +105,7 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
     on_progress_();
   }
 
+  Executor& executor_;
   Strand strand_;
   const std::function<void(const Event&)> function_;
   const std::function<void()> on_progress_;
@@ -131,7 +135,10 @@ bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
 }
 
 bool Broadcaster::Core::FillingUp() const {
-  return occupied_ > options_.incoming_events / 4 || occupied_bytes_ > options_.queue_bytes / 4;
+  // Whoever waits for room loses nothing, and the fewer rounds the better.
+  const std::size_t part = options_.when_full == WhenFull::kWait ? 2 : 4;
+  return occupied_ > options_.incoming_events / part ||
+         occupied_bytes_ > options_.queue_bytes / part;
 }
 
 Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
@@ -480,7 +487,7 @@ bool Broadcaster::Core::WaitUntil(std::chrono::nanoseconds patience,
   bool good = false;
   {
     MutexLock lock(progress_mu_);
-    good = progress_.WaitFor(lock, patience, condition);
+    good = progress_.WaitFor(lock, patience, [&] { return condition(); });
   }
   --waiting_;
   return good;

@@ -529,6 +529,36 @@ TEST(BroadcasterThreadsTest, ASlowHandlerHoldsUpNobodyElse) {
   EXPECT_LT(calls, 100) << "it missed what its queue could not hold";
 }
 
+TEST_F(BroadcasterTest, AHandlerThatKeepsUpMissesNothing) {
+  constexpr int kQueue = 1000;  // of the broadcaster, and of the handler again
+  int handled = 0;
+  ASSERT_TRUE(broadcaster_
+                  ->StartEventWatcher([&](const Event&) {
+                    if (handled++ > 0) return;
+                    for (int i = 0; i < kQueue; ++i) Record("during");
+                  })
+                  .ok());
+  for (int i = 0; i < kQueue; ++i) Record("before");
+  Run();
+  EXPECT_EQ(handled, 2 * kQueue);
+}
+
+TEST_F(BroadcasterTest, ASlowHandlerLetsOthersHaveATurn) {
+  constexpr int kEvents = 500;
+  std::string calls;
+  ASSERT_TRUE(broadcaster_
+                  ->StartEventWatcher([&](const Event&) {
+                    clock_.Advance(milliseconds(1));
+                    calls += 's';
+                  })
+                  .ok());
+  ASSERT_TRUE(broadcaster_->StartEventWatcher([&](const Event&) { calls += 'q'; }).ok());
+  for (int i = 0; i < kEvents; ++i) Record("event");
+  Run();
+  EXPECT_EQ(calls.size(), 2U * kEvents);
+  EXPECT_LT(calls.find('q'), calls.size() / 4);
+}
+
 TEST_F(BroadcasterTest, AHandlerMayRecord) {
   Strings seen;
   ASSERT_TRUE(broadcaster_
@@ -737,7 +767,7 @@ TEST(BroadcasterThreadsTest, AWatcherMayOutliveIt) {
   EXPECT_EQ(watcher->dropped(), 0U);
 }
 
-TEST(BroadcasterClockTest, TheTimeIsThatOfTheExecutor) {
+TEST(BroadcasterDeathTest, TheTimeIsThatOfTheExecutor) {
   FakeClock clock{WallTime(seconds(1'700'000'000))};
   Executor executor({.threads = 0, .clock = &clock});
   for (const Clock* given :

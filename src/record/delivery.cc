@@ -313,9 +313,11 @@ std::shared_ptr<const Event> Delivery::SpelledFor(const Published& published) co
 
 bool Delivery::Hold(Published* published) {
   if (!published->interested || !published->interested->choice) return false;
-  LetGo();  // what was held before comes before
   ApiChoice& choice = *published->interested->choice;
-  if (choice.Get()) return false;
+  if (choice.Get()) {
+    LetGo();  // what was held before comes before
+    return false;
+  }
   if (!HasRoom(parked_)) {
     Resolve(
         *published, Outcome::kDropped,
@@ -341,13 +343,20 @@ void Delivery::LetGo() {
   if (undecided_.empty()) return;
   std::deque<Published> all;
   all.swap(undecided_);
+  // A choice that is made while we look at its events is left for the next time, or the
+  // later ones would overtake the earlier.
+  std::vector<const ApiChoice*> undecided;
   for (Published& published : all) {
-    if (!published.interested->choice->Get()) {
-      undecided_.push_back(std::move(published));
-      continue;
+    const ApiChoice* const choice = published.interested->choice.get();
+    if (std::ranges::find(undecided, choice) == undecided.end()) {
+      if (choice->Get()) {
+        parked_.Remove(published);
+        Enter(std::move(published));
+        continue;
+      }
+      undecided.push_back(choice);
     }
-    parked_.Remove(published);
-    Enter(std::move(published));
+    undecided_.push_back(std::move(published));
   }
 }
 
@@ -408,8 +417,9 @@ void Delivery::Start(Objects::iterator object) {
       attempt->carried = std::move(state.due.front().carried);
       attempt->replay = state.due.front().replay;
       state.due.pop_front();
-      if (attempt->replay && IsSuperseded(attempt->correlation.request)) {
-        EndReplayed(*attempt->replay, Outcome::kMerged);
+      const std::optional<std::size_t> replay = attempt->replay;
+      if (replay && IsSuperseded(attempt->correlation.request)) {
+        EndReplayed(*replay, Outcome::kMerged);
         continue;
       }
     } else {
@@ -633,7 +643,7 @@ void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
     std::int32_t* const told = kept_counts_.Get(PlaceOf(*request.event));
     if (told != nullptr) *told = std::max(*told, CountOf(*request.event));
   }
-  if (attempt->replay) EndReplayed(*attempt->replay, outcome);
+  if (const auto replay = attempt->replay) EndReplayed(*replay, outcome);
   if (attempt->published.event) {
     admitted_.Remove(attempt->published);
     Resolve(attempt->published, outcome, status);
@@ -757,7 +767,7 @@ void Delivery::EndReplay() {
   } else {
     spool_->PutBack();
   }
-  if (is_all) return;
+  if (is_all) return Wake();  // for the next; it may be that no answer is to come
   replay_wanted_ = false;
   ScheduleReplay();
 }
@@ -881,8 +891,8 @@ void Delivery::KeepTheRest() {
   };
   for (auto& [name, object] : objects_) {
     if (const std::shared_ptr<Attempt> attempt = std::exchange(object.current, nullptr)) {
-      if (attempt->replay) {
-        EndReplayed(*attempt->replay, Outcome::kSpooled);
+      if (const auto replay = attempt->replay) {
+        EndReplayed(*replay, Outcome::kSpooled);
       } else {
         keep(RequestOf(*attempt), attempt->published, attempt->carried);
       }

@@ -1293,11 +1293,13 @@ TEST_F(DeliveryTest, SeveralFlushesWaitEachForItsOwn) {
 // Were it to wait for an empty pipeline, it would wait for as long as this goes on.
 TEST(DeliveryThreadsTest, FlushEndsWhileOthersGoOnRecording) {
   const auto sink = std::make_shared<MemorySink>();
+  // Before the broadcaster, whose destructor still calls the handler.
+  std::atomic<bool> stop{false};
+  Recorder recorder;
   Broadcaster broadcaster({.watcher_events = 1 << 20});
   ASSERT_TRUE(broadcaster.StartRecordingToSink(sink, {.count = {.spam_burst = 1 << 30}}).ok());
-  Recorder recorder = broadcaster.NewRecorder({.component = "test"});
+  recorder = broadcaster.NewRecorder({.component = "test"});
   // A handler for whom there is always more to do.
-  std::atomic<bool> stop{false};
   ASSERT_TRUE(broadcaster
                   .StartEventWatcher([&](const Event&) {
                     if (!stop) recorder.Event(Pod("handled"), kNormal, "R", "m");

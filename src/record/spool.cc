@@ -312,7 +312,7 @@ Status Spool::StartSegment() {
   At("begin segment");
   if (!file->Write(kSpoolMagic)) {
     const Status status = FromErrno("cannot write", path);
-    Remove(std::prev(segments_.end()));
+    Remove(segments_.size() - 1);
     return status;
   }
   segments_.back().bytes = kSpoolMagic.size();
@@ -333,10 +333,10 @@ void Spool::EndSegment() {
 bool Spool::MakeRoom(std::uint64_t bytes) {
   while (bytes_ + bytes > options_.max_bytes) {
     // What is being delivered stays: it is about to leave anyway.
-    const auto oldest = segments_.begin() + (is_taken_ ? 1 : 0);
-    if (oldest == segments_.end()) return false;
-    if (current_ && std::next(oldest) == segments_.end()) EndSegment();
-    if (const auto segment = Read(&*oldest)) {
+    const std::size_t oldest = is_taken_ ? 1 : 0;
+    if (oldest >= segments_.size()) return false;
+    if (oldest + 1 == segments_.size()) EndSegment();
+    if (const auto segment = Read(&segments_[oldest])) {
       for (const SpooledWrite& write : segment->writes) dropped_ += write.events;
     }
     Remove(oldest);
@@ -344,11 +344,11 @@ bool Spool::MakeRoom(std::uint64_t bytes) {
   return true;
 }
 
-void Spool::Remove(std::deque<Segment>::iterator segment) {
+void Spool::Remove(std::size_t index) {
   At("remove segment");
-  unlink(PathOf(segment->number).c_str());
-  bytes_ -= segment->bytes;
-  segments_.erase(segment);
+  unlink(PathOf(segments_[index].number).c_str());
+  bytes_ -= segments_[index].bytes;
+  segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
 Status Spool::Append(const SpooledWrite& write) {
@@ -421,7 +421,7 @@ std::optional<SpoolSegment> Spool::Take() {
 
 void Spool::Release() {
   if (!std::exchange(is_taken_, false)) return;
-  Remove(segments_.begin());
+  Remove(0);
 }
 
 Status Spool::Sync() {

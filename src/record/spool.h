@@ -125,7 +125,7 @@ class Spool {
   Status StartSegment();
   void EndSegment();
   bool MakeRoom(std::uint64_t bytes);
-  void Remove(std::deque<Segment>::iterator segment);
+  void Remove(std::size_t index);
   // Nothing if it cannot be read at all.
   std::optional<SpoolSegment> Read(Segment* segment);
   void At(std::string_view step) const;

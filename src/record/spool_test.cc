@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -340,6 +342,34 @@ TEST(SpoolTest, ASegmentThatCannotBeReadIsLeftAloneAndNotInTheWay) {
   EXPECT_EQ(directory.Segments(), Strings{unreadable});
 }
 
+// In a child, because the limit is the process' and its other files have a size, too.
+TEST(SpoolTest, ADiskThatIsFullInTheMiddleOfARecordSpoilsNoOther) {
+  const TemporaryDirectory directory;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    auto spool = Spool::Open({.directory = directory.path()});
+    if (!spool || !(*spool)->Append(Create("first")).ok()) _exit(1);
+    const std::uint64_t bytes = (*spool)->stats().bytes;
+    rlimit limit{};
+    getrlimit(RLIMIT_FSIZE, &limit);
+    const rlimit tight{.rlim_cur = bytes + 50, .rlim_max = limit.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &tight);
+    if ((*spool)->Append(Create("too much")).ok()) _exit(2);
+    if ((*spool)->stats().bytes != bytes) _exit(3);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    _exit((*spool)->Append(Create("second")).ok() ? 0 : 4);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const auto spool = OpenIn(directory);
+  EXPECT_EQ(TakeAll(spool.get()), (Strings{"first", "second"}));
+  EXPECT_EQ(spool->stats().corrupted, 0u);
+}
+
 // Crashes. A child writes and says what it was told is safe; it is killed at its n-th
 // step, for every n, and whoever comes after it must find all of that and nothing else.
 
@@ -519,7 +549,9 @@ class SpoolDeliveryTest : public ::testing::Test {
           recorder(broadcaster.NewRecorder({.component = "c", .host = "h"})),
           new_style(broadcaster.NewRecorder(
               {.component = "c", .host = "h", .api = EventApi::kEventsV1})) {
-      sink_options.spool = SpoolOptions{.directory = test->directory_.path()};
+      SpoolOptions spool = sink_options.spool.value_or(SpoolOptions());
+      spool.directory = test->directory_.path();
+      sink_options.spool = spool;
       started = broadcaster.StartRecordingToSink(test->server_, sink_options);
     }
     SinkStats Stats() const { return broadcaster.Stats().at(0); }
@@ -671,6 +703,27 @@ TEST_F(SpoolDeliveryTest, ACountOnDiskDoesNotSetTheServersBack) {
   EXPECT_EQ(server_->Requests().size(), requests);
   EXPECT_EQ(process.Stats()[Outcome::kMerged], 2u);
   EXPECT_EQ(process.Stats().spool_bytes, 0u);
+  ExpectAccounted(process.Stats());
+}
+
+TEST_F(SpoolDeliveryTest, SegmentsOfWhichNothingIsLeftToTellAreNoHindrance) {
+  // A segment for each write.
+  Process process(this, {}, {.max_tries = 1, .spool = SpoolOptions{.segment_bytes = 1}});
+  process.recorder.Event(pod_, kNormal, "R", "m");
+  executor_.RunUntilIdle();
+  SetDown(true);
+  for (int i = 0; i < 3; ++i) process.recorder.Event(pod_, kNormal, "R", "m");
+  process.recorder.Event(pod_, kNormal, "Other", "m");
+  executor_.RunUntilIdle();
+  ASSERT_EQ(directory_.Segments().size(), 4u);
+  SetDown(false);
+  process.recorder.Event(pod_, kNormal, "R", "m");
+  executor_.RunUntilIdle();
+  clock_.Advance(minutes(1));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(directory_.Segments(), Strings());
+  EXPECT_EQ(server_->Events().size(), 2u);
+  EXPECT_EQ(process.Stats().in_flight, 0u);
   ExpectAccounted(process.Stats());
 }
 

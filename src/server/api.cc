@@ -23,6 +23,7 @@
 #include "server/encoding.h"
 #include "server/event_list.h"
 #include "server/exchange.h"
+#include "server/namespace_watch.h"
 #include "server/namespaces.h"
 #include "server/openapi.h"
 #include "server/registry.h"
@@ -51,6 +52,7 @@ constexpr std::chrono::seconds kMinWatchTimeout{1800};
 constexpr Offer kObjectOffer{.shapes = true, .yaml = true, .protobuf = true};
 // For documents that have no protobuf form here.
 constexpr Offer kDocumentOffer{.shapes = false, .yaml = true, .protobuf = false};
+constexpr Offer kNamespaceWatchOffer{.shapes = true, .yaml = false, .protobuf = false};
 constexpr Offer kNamespaceOffer{.shapes = true, .yaml = true, .protobuf = false};
 
 constexpr std::string_view kApplyPatch = "application/apply-patch+yaml";
@@ -280,6 +282,16 @@ Result<DeleteOptions> ReadDeleteOptions(Exchange* exchange) {
   return options;
 }
 
+std::chrono::seconds WatchTimeout(const ListOptions& options) {
+  // A year is as good as for ever, and can be added to any clock.
+  constexpr std::chrono::seconds kMax{365 * 24 * 3600};
+  const std::int64_t asked = options.timeout_seconds.value_or(0);
+  if (asked > 0) return std::min(std::chrono::seconds(asked), kMax);
+  Random random(RandomSeed());
+  const double more = random.Unit() * static_cast<double>(kMinWatchTimeout.count());
+  return kMinWatchTimeout + std::chrono::seconds(static_cast<std::int64_t>(more));
+}
+
 // The answer to a DELETE.
 Status Deleted(EventApi api, const Event& event) {
   Status::Parts parts;
@@ -321,7 +333,7 @@ class CollectionDeletion : public std::enable_shared_from_this<CollectionDeletio
     target.name = key.substr(EventKeyPrefix(target.name_space).size());
     target.dry_run = !options_.dry_run.empty();
     registry_->Delete(std::move(target), options_,
-                      [self = shared_from_this()](Result<Registry::Outcome> outcome) {
+                      [self = shared_from_this()](const Result<Registry::Outcome>& outcome) {
                         // Whoever was faster has done our work.
                         if (!outcome && !outcome.error().Is(StatusReason::kNotFound)) {
                           MutexLock lock(self->mu_);
@@ -371,7 +383,8 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
         registry_(store, clock_),
         streams_(store, &executor_,
                  {.max_watches = options_.max_watches,
-                  .max_watches_per_user = options_.max_watches_per_user}) {}
+                  .max_watches_per_user = options_.max_watches_per_user}),
+        namespaces_(store, &executor_) {}
 
   // Version 0 means "any" to clients, so a list of an empty store must not be told at 0. A write
   // that is taken back leaves nothing but the revision.
@@ -381,7 +394,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       const std::string key = "/registry/herald/first";
       self->store_->Commit(
           {.key = key, .value = std::make_shared<const std::string>(), .expected = 0},
-          [self, key](Result<store::Written> written) {
+          [self, key](const Result<store::Written>& written) {
             if (!written) return;
             self->store_->Commit({.key = key, .value = nullptr},
                                  [](const Result<store::Written>&) {});
@@ -390,35 +403,38 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void Handle(Call call, std::shared_ptr<http::Responder> responder) {
-    auto exchange = std::make_shared<Exchange>(std::move(call), std::move(responder));
+    const auto exchange = std::make_shared<Exchange>(std::move(call), std::move(responder));
     const Route route = FindRoute(exchange->call().info.path);
     const std::string& method = exchange->request().method;
     switch (route.kind) {
       case Route::Kind::kNone:
         return HandleDocument(*exchange);
       case Route::Kind::kEvents:
-        if (method == "GET") return ListOrWatch(std::move(exchange), route);
+        if (method == "GET") return ListOrWatch(exchange, route);
         if (route.name_space.empty() || route.forced_watch) break;
-        if (method == "POST") return Create(std::move(exchange), route);
-        if (method == "DELETE") return DeleteCollection(std::move(exchange), route);
+        if (method == "POST") return Create(exchange, route);
+        if (method == "DELETE") return DeleteCollection(exchange, route);
         break;
       case Route::Kind::kEvent:
-        if (method == "GET" && route.forced_watch) return ListOrWatch(std::move(exchange), route);
+        if (method == "GET" && route.forced_watch) return ListOrWatch(exchange, route);
         if (route.forced_watch) break;
-        if (method == "GET") return Get(std::move(exchange), route);
-        if (method == "PUT") return Update(std::move(exchange), route);
-        if (method == "PATCH") return Patch(std::move(exchange), route);
-        if (method == "DELETE") return Delete(std::move(exchange), route);
+        if (method == "GET") return Get(exchange, route);
+        if (method == "PUT") return Update(exchange, route);
+        if (method == "PATCH") return Patch(exchange, route);
+        if (method == "DELETE") return Delete(exchange, route);
         break;
       case Route::Kind::kNamespaces:
       case Route::Kind::kNamespace:
-        if (method == "GET") return ReadNamespace(std::move(exchange), route);
+        if (method == "GET") return ReadNamespace(exchange, route);
         break;
     }
     exchange->SendStatus(NoSuchMethod());
   }
 
-  void Stop() { streams_.Stop(); }
+  void Stop() {
+    streams_.Stop();
+    namespaces_.Stop();
+  }
   void StopThreads() { executor_.Stop(); }
 
  private:
@@ -464,7 +480,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     };
   }
 
-  void Get(ExchangePtr exchange, const Route& route) {
+  void Get(const ExchangePtr& exchange, const Route& route) {
     if (!Begin(exchange.get(), kObjectOffer, false)) return;
     if (IsSet(exchange->query(), "export")) {
       return exchange->SendStatus(
@@ -479,7 +495,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       }
       not_older_than = *version;
     }
-    if (not_older_than == 0) return GetNow(std::move(exchange), route);
+    if (not_older_than == 0) return GetNow(exchange, route);
     store_->CurrentRevision([self = shared_from_this(), exchange, route,
                              not_older_than](Result<store::Revision> current) {
       if (!current) return exchange->SendStatus(current.error());
@@ -490,21 +506,20 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     });
   }
 
-  void GetNow(ExchangePtr exchange, const Route& route) {
+  void GetNow(const ExchangePtr& exchange, const Route& route) {
     Registry::Target target;
     target.api = route.api;
     target.name_space = route.name_space;
     target.name = route.name;
-    registry_.Get(target, SendOutcome(std::move(exchange), route));
+    registry_.Get(target, SendOutcome(exchange, route));
   }
 
-  void Create(ExchangePtr exchange, const Route& route) {
+  void Create(const ExchangePtr& exchange, const Route& route) {
     if (!Begin(exchange.get(), kObjectOffer, false)) return;
     Result<std::pair<WriteOptions, Event>> body = ReadWrite(exchange.get(), route, "CreateOptions");
     if (!body) return exchange->SendStatus(body.error());
     Registry::Target target = TargetOf(*exchange, route, body->first.dry_run);
-    registry_.Create(std::move(target), std::move(body->second),
-                     SendOutcome(std::move(exchange), route));
+    registry_.Create(std::move(target), std::move(body->second), SendOutcome(exchange, route));
   }
 
   // What POST and PUT have in common.
@@ -520,7 +535,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     return std::pair(*options, *std::move(event));
   }
 
-  void Update(ExchangePtr exchange, const Route& route) {
+  void Update(const ExchangePtr& exchange, const Route& route) {
     if (!Begin(exchange.get(), kObjectOffer, false)) return;
     Result<std::pair<WriteOptions, Event>> body = ReadWrite(exchange.get(), route, "UpdateOptions");
     if (!body) return exchange->SendStatus(body.error());
@@ -533,8 +548,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
         return AuthorizeCreate(exchange->call());
       };
     }
-    registry_.Update(std::move(target), std::move(body->second),
-                     SendOutcome(std::move(exchange), route));
+    registry_.Update(std::move(target), std::move(body->second), SendOutcome(exchange, route));
   }
 
   // Whether whoever may replace may also create.
@@ -554,7 +568,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     return Status(std::move(parts));
   }
 
-  void Patch(ExchangePtr exchange, const Route& route) {
+  void Patch(const ExchangePtr& exchange, const Route& route) {
     const std::optional<PatchType> type = BodyPatchType(exchange->request().headers);
     if (!type) {
       // Server-side apply needs managedFields, which events here do not have.
@@ -598,7 +612,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     return Status(std::move(parts));
   }
 
-  void Delete(ExchangePtr exchange, const Route& route) {
+  void Delete(const ExchangePtr& exchange, const Route& route) {
     if (!Begin(exchange.get(), kObjectOffer, false)) return;
     Result<DeleteOptions> options = ReadDeleteOptions(exchange.get());
     if (!options) return exchange->SendStatus(options.error());
@@ -615,7 +629,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   // A list, negotiated and read.
-  void ListOrWatch(ExchangePtr exchange, const Route& route) {
+  void ListOrWatch(const ExchangePtr& exchange, const Route& route) {
     const bool watch = route.forced_watch || IsSet(exchange->query(), "watch");
     if (!watch && !Begin(exchange.get(), kObjectOffer, true)) return;
     if (watch) {
@@ -686,15 +700,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       request.after = static_cast<store::Revision>(*version);
       request.not_older_than = *version;
     }
-    request.timeout = std::chrono::seconds(options.timeout_seconds.value_or(0));
-    if (request.timeout.count() <= 0) {
-      Random random(RandomSeed());
-      request.timeout =
-          kMinWatchTimeout + std::chrono::seconds(static_cast<std::int64_t>(
-                                 random.Unit() * static_cast<double>(kMinWatchTimeout.count())));
-    }
-    // A year is as good as for ever, and can be added to any clock.
-    request.timeout = std::min(request.timeout, std::chrono::seconds(365 * 24 * 3600));
+    request.timeout = WatchTimeout(options);
     const std::string content_type =
         form.media == MediaType::kProtobuf
             ? std::string(MediaTypeName(MediaType::kProtobuf)) + ";stream=watch"
@@ -705,7 +711,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (!refused.ok()) exchange->SendStatus(refused);
   }
 
-  void DeleteCollection(ExchangePtr exchange, const Route& route) {
+  void DeleteCollection(const ExchangePtr& exchange, const Route& route) {
     if (!Begin(exchange.get(), kObjectOffer, true)) return;
     const Result<ListOptions> options =
         ParseListOptions(exchange->query(), route.api, false, clock_->Now());
@@ -728,8 +734,11 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
                   });
   }
 
-  void ReadNamespace(ExchangePtr exchange, const Route& route) {
+  void ReadNamespace(const ExchangePtr& exchange, const Route& route) {
     const bool one = route.kind == Route::Kind::kNamespace;
+    if (route.forced_watch || (!one && IsSet(exchange->query(), "watch"))) {
+      return WatchNamespaces(exchange, route);
+    }
     if (!Begin(exchange.get(), kNamespaceOffer, !one)) return;
     ReadNamespaces(store_, [exchange, route, one](Result<NamespaceList> list) {
       if (!list) return exchange->SendStatus(list.error());
@@ -749,6 +758,29 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       exchange->SendJson(200, one ? NamespaceJson(route.name_space, list->revision) + "\n"
                                   : NamespaceListJson(*list));
     });
+  }
+
+  void WatchNamespaces(const ExchangePtr& exchange, const Route& route) {
+    if (!Begin(exchange.get(), kNamespaceWatchOffer, false)) return;
+    const Result<ListOptions> options =
+        ParseListOptions(exchange->query(), EventApi::kCoreV1, true, clock_->Now());
+    if (!options) return exchange->SendStatus(options.error());
+    const Result<Form> form = FormOf(*exchange, EventApi::kCoreV1);
+    if (!form) return exchange->SendStatus(form.error());
+    NamespaceWatches::Request request;
+    request.name = route.name_space;
+    if (const std::string* name = options->fields.RequiredValue(EventField::kMetadataName)) {
+      request.name = *name;
+    }
+    request.form = *form;
+    request.timeout = WatchTimeout(*options);
+    // Whoever has seen a list knows what was there, and is told what is new since now.
+    request.initial_events = options->send_initial_events.value_or(
+        options->resource_version.empty() || options->resource_version == "0");
+    const Status refused = namespaces_.Open(std::move(request), exchange->responder(), [&exchange] {
+      exchange->StartStream(MediaTypeName(MediaType::kJson));
+    });
+    if (!refused.ok()) exchange->SendStatus(refused);
   }
 
   // Whoever asks by time wants to know how far back the answer can reach.
@@ -863,6 +895,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   Executor executor_;
   Registry registry_;
   WatchStreams streams_;
+  NamespaceWatches namespaces_;
 };
 
 store::Schema Api::MakeSchema(std::function<std::chrono::seconds(const Event&)> lifetime) {

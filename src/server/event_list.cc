@@ -65,9 +65,11 @@ std::optional<IndexRange> BestIndex(const EventFilter& filter) {
 
 IndexRange TimeRange(const EventFilter& filter) {
   IndexRange range{.index = EventIndex::kTime};
-  if (filter.since()) range.from = TimeValue(*filter.since());
+  const std::optional<Timestamp>& since = filter.since();
+  const std::optional<Timestamp>& until = filter.until();
+  if (since) range.from = TimeValue(*since);
   // No time sorts behind this.
-  range.to = filter.until() ? TimeValue(*filter.until()) : std::string(13, '\xff');
+  range.to = until ? TimeValue(*until) : std::string(13, '\xff');
   return range;
 }
 
@@ -120,11 +122,12 @@ Plan MakePlan(const EventFilter& filter, const ListOptions& options) {
   } else {
     plan.order = IsInKeyOrder(*range) ? Order::kKeys : Order::kSortByKey;
   }
-  query.by.emplace();
-  query.by->index = static_cast<std::uint8_t>(range->index);
-  query.by->from = std::move(range->from);
-  query.by->to = std::move(range->to);
-  query.by->descending = plan.order == Order::kTimes;
+  store::Query::By by;
+  by.index = static_cast<std::uint8_t>(range->index);
+  by.from = std::move(range->from);
+  by.to = std::move(range->to);
+  by.descending = plan.order == Order::kTimes;
+  query.by = std::move(by);
   return plan;
 }
 
@@ -136,7 +139,7 @@ Status GoOn(const EventFilter& filter, const ListOptions& options, const Continu
   if (token.time.has_value() != options.by_last_occurrence) {
     return BadRequest("invalid continue token: it belongs to a list that is sorted in another way");
   }
-  if (plan->order == Order::kTimes) {
+  if (plan->order == Order::kTimes && query.by) {
     query.by->after_value = TimeValue(token.time.value_or(Timestamp()));
     query.by->after_key = start.substr(0, start.find('\0'));
     return Status();
@@ -251,7 +254,7 @@ Result<EventPage> MakePage(const Reading& reading, store::Page read) {
   return page;
 }
 
-void Read(std::shared_ptr<const Reading> reading) {
+void Read(const std::shared_ptr<const Reading>& reading) {
   store::Store* const store = reading->store;
   store->Read(reading->plan.query, [reading](Result<store::Page> read) {
     if (read) return reading->done(MakePage(*reading, *std::move(read)));
@@ -342,8 +345,8 @@ void ReadEventPage(store::Store* store, const EventFilter& filter, const ListOpt
   reading->limit = static_cast<std::size_t>(options.limit);
   reading->done = std::move(done);
   if (Status bad = ReadVersion(options, reading.get()); !bad.ok()) return reading->done(bad);
-  if (reading->token) {
-    if (Status bad = GoOn(filter, options, *reading->token, &reading->plan); !bad.ok()) {
+  if (const std::optional<ContinueToken>& token = reading->token) {
+    if (Status bad = GoOn(filter, options, *token, &reading->plan); !bad.ok()) {
       return reading->done(bad);
     }
   }
@@ -351,16 +354,18 @@ void ReadEventPage(store::Store* store, const EventFilter& filter, const ListOpt
   if (in_order) reading->plan.query.limit = reading->limit;
   reading->counts_remaining = filter.matches_all() && reading->limit > 0;
   reading->plan.query.count_remaining = reading->counts_remaining;
-  Read(std::move(reading));
+  Read(reading);
 }
 
-Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current) {
+Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current,
+                               std::chrono::seconds retry_after) {
   Status::Parts parts;
   parts.reason = StatusReason::kTimeout;
   parts.message =
       fmt::format("Timeout: Too large resource version: {}, current: {}", asked, current);
   parts.details.emplace().causes.push_back(
       {"ResourceVersionTooLarge", "Too large resource version", ""});
+  parts.retry_after = retry_after;
   return Status(std::move(parts));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -57,8 +58,10 @@ using EventPageDone = std::function<void(Result<EventPage>)>;
 void ReadEventPage(store::Store* store, const EventFilter& filter, const ListOptions& options,
                    EventPageDone done);
 
-// 504 as reflectors know it: the client has seen a revision that is not here yet.
-Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current);
+// 504 as reflectors know it: the client has seen a revision that is not here yet. (Upstream
+// says when to come back in watches only.)
+Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current,
+                               std::chrono::seconds retry_after = std::chrono::seconds(0));
 // 400: what the client calls a version is none.
 Status InvalidResourceVersion(std::string_view text);
 

@@ -33,6 +33,7 @@ struct Clause {
   std::string_view type;
   std::string_view subtype;
   double q = 1;
+  std::size_t position = 0;  // in the header
   std::vector<std::pair<std::string_view, std::string_view>> parameters;
 
   std::string_view parameter(std::string_view name) const {
@@ -59,6 +60,7 @@ std::vector<Clause> ParseAccept(std::string_view header) {
     std::string_view rest = TakeUpTo(',', &header);
     std::string_view media = Trim(TakeUpTo(';', &rest));
     Clause clause;
+    clause.position = clauses.size();
     const bool has_slash = media.find('/') != std::string_view::npos;
     clause.type = Trim(TakeUpTo('/', &media));
     clause.subtype = Trim(media);
@@ -82,8 +84,9 @@ std::vector<Clause> ParseAccept(std::string_view header) {
     }
     clauses.push_back(std::move(clause));
   }
-  std::ranges::stable_sort(clauses, [](const Clause& a, const Clause& b) {
-    return a.q != b.q ? a.q > b.q : a.wildcards() < b.wildcards();
+  std::ranges::sort(clauses, [](const Clause& a, const Clause& b) {
+    if (a.q != b.q) return a.q > b.q;
+    return a.wildcards() != b.wildcards() ? a.wildcards() < b.wildcards() : a.position < b.position;
   });
   return clauses;
 }

@@ -120,12 +120,14 @@ TEST(NegotiationTest, AggregatedDiscoveryIsForThoseWhoPreferIt) {
   const auto prefers = [](std::string accept) {
     return PrefersAggregatedDiscovery({{"accept", std::move(accept)}});
   };
-  EXPECT_TRUE(prefers("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
-                      "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,"
-                      "application/json"));
+  EXPECT_TRUE(
+      prefers("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+              "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,"
+              "application/json"));
   EXPECT_TRUE(prefers("application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"));
-  EXPECT_FALSE(prefers("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,"
-                       "application/json"));
+  EXPECT_FALSE(
+      prefers("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,"
+              "application/json"));
   EXPECT_FALSE(prefers("application/json"));
   EXPECT_FALSE(prefers(""));
 }

@@ -11,6 +11,7 @@
 #include "base/uuid.h"
 #include "herald/api/reference.h"
 #include "herald/api/validation.h"
+#include "server/async_loop.h"
 #include "server/request_options.h"
 #include "server/stored_event.h"
 
@@ -277,14 +278,20 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
   void Start() {
     store_->Get(key_, [self = shared_from_this()](Result<std::optional<store::Entry>> entry) {
       if (!entry) return self->done_(entry.error());
-      self->Try(*std::move(entry));
+      self->current_ = *std::move(entry);
+      self->Run();
     });
   }
 
  private:
-  void Try(std::optional<store::Entry> current) {
+  // Each lost race leaves in current_ what was faster.
+  void Run() {
+    loop_.Run([this] { Try(current_); });
+  }
+
+  void Try(const std::optional<store::Entry>& current) {
     if (++tries_ > kMaxTries) return done_(TooBusy(target_.api, target_.name));
-    if (!current) return replacement_ ? CreateInstead() : done_(NotFound());
+    if (!current) return replacement_ ? CreateInstead(*replacement_) : done_(NotFound());
     Result<Event> old = DecodeStored(*current);
     if (!old) return done_(old.error());
 
@@ -344,11 +351,11 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
   }
 
   // A PUT of an event that is not there.
-  void CreateInstead() {
-    if (!replacement_->metadata.uid.empty()) {
-      return done_(OtherUid(target_.api, key_, target_.name, replacement_->metadata.uid, ""));
+  void CreateInstead(const Event& event) {
+    if (!event.metadata.uid.empty()) {
+      return done_(OtherUid(target_.api, key_, target_.name, event.metadata.uid, ""));
     }
-    outcome_ = Outcome{.event = *replacement_, .created = true};
+    outcome_ = Outcome{.event = event, .created = true};
     ObjectMeta& metadata = outcome_.event.metadata;
     // Whatever version the client saw, it is gone.
     metadata.resource_version.clear();
@@ -376,7 +383,11 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
   void Commit(store::Write write) {
     store_->Commit(std::move(write), [self = shared_from_this()](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
-      if (!written->committed) return self->Try(std::move(written->current));
+      if (!written->committed) {
+        self->current_ = std::move(written->current);
+        if (self->loop_.Again()) self->Run();
+        return;
+      }
       // What has gone with its last finalizer is shown as it was when it went.
       if (!self->outcome_.deleted) {
         self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
@@ -394,6 +405,8 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
   const Transform transform_;
   const WallTime now_;
   const Done done_;
+  AsyncLoop loop_;
+  std::optional<store::Entry> current_;
   Outcome outcome_;
   int tries_ = 0;
   bool asked_ = false;
@@ -426,12 +439,18 @@ class Registry::Deletion : public std::enable_shared_from_this<Deletion> {
   void Start() {
     store_->Get(key_, [self = shared_from_this()](Result<std::optional<store::Entry>> entry) {
       if (!entry) return self->done_(entry.error());
-      self->Try(*std::move(entry));
+      self->current_ = *std::move(entry);
+      self->Run();
     });
   }
 
  private:
-  void Try(std::optional<store::Entry> current) {
+  // Each lost race leaves in current_ what was faster.
+  void Run() {
+    loop_.Run([this] { Try(current_); });
+  }
+
+  void Try(const std::optional<store::Entry>& current) {
     if (++tries_ > kMaxTries) return done_(TooBusy(target_.api, target_.name));
     if (!current) return done_(EventNotFound(target_.api, target_.name));
     Result<Event> event = DecodeStored(*current);
@@ -455,7 +474,11 @@ class Registry::Deletion : public std::enable_shared_from_this<Deletion> {
     if (target_.dry_run) return done_(std::move(outcome_));
     store_->Commit(std::move(write), [self = shared_from_this()](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
-      if (!written->committed) return self->Try(std::move(written->current));
+      if (!written->committed) {
+        self->current_ = std::move(written->current);
+        if (self->loop_.Again()) self->Run();
+        return;
+      }
       self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
       self->done_(std::move(self->outcome_));
     });
@@ -492,6 +515,8 @@ class Registry::Deletion : public std::enable_shared_from_this<Deletion> {
   const DeleteOptions options_;
   const WallTime now_;
   const Done done_;
+  AsyncLoop loop_;
+  std::optional<store::Entry> current_;
   Outcome outcome_;
   int tries_ = 0;
 };

@@ -16,9 +16,9 @@ Result<ListOptions> List(std::string_view query, bool force_watch = false) {
 }
 
 TEST(RequestOptionsTest, ReadsAList) {
-  const Result<ListOptions> options =
-      List("labelSelector=a%3Db&fieldSelector=type%3DWarning&limit=5&continue=x&resourceVersion=7"
-           "&unknown=1&limit=9");
+  const Result<ListOptions> options = List(
+      "labelSelector=a%3Db&fieldSelector=type%3DWarning&limit=5&continue=x&resourceVersion=7"
+      "&unknown=1&limit=9");
   ASSERT_TRUE(options);
   EXPECT_EQ(options->labels.ToString(), "a=b");
   EXPECT_EQ(options->fields.ToString(), "type=Warning");
@@ -31,7 +31,8 @@ TEST(RequestOptionsTest, ReadsAList) {
 TEST(RequestOptionsTest, NoLimitBelowZero) { EXPECT_EQ(List("limit=-3")->limit, 0); }
 
 TEST(RequestOptionsTest, ReadsTimesAsMomentsAndAsDurations) {
-  const Result<ListOptions> options = List("since=2h&until=2023-11-14T22:00:00Z&sortBy=lastOccurrence");
+  const Result<ListOptions> options =
+      List("since=2h&until=2023-11-14T22:00:00Z&sortBy=lastOccurrence");
   ASSERT_TRUE(options);
   EXPECT_EQ(options->since, Timestamp(1'700'000'000 - 7200, 0));
   EXPECT_EQ(options->until, Timestamp(1'699'999'200, 0));
@@ -82,9 +83,9 @@ TEST(RequestOptionsTest, RefusesWithTheRightCode) {
 TEST(RequestOptionsTest, AWatchMayBeForcedByThePath) {
   EXPECT_TRUE(List("", true)->watch);
   EXPECT_TRUE(List("watch=false", true)->watch);
-  EXPECT_EQ(List("watch=1&sendInitialEvents=0&resourceVersionMatch=NotOlderThan")
-                ->send_initial_events,
-            false);
+  EXPECT_EQ(
+      List("watch=1&sendInitialEvents=0&resourceVersionMatch=NotOlderThan")->send_initial_events,
+      false);
 }
 
 TEST(RequestOptionsTest, ReadsWrites) {

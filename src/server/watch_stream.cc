@@ -42,20 +42,20 @@ class SharedFrames {
   }
 
   explicit SharedFrames(const store::Change& change) {
-    if (!change.deleted()) current_ = DecodeStored(change.current());
-    if (change.previous()) {
-      previous_ = DecodeStored(*change.previous());
-      // When it went, by being deleted or by no longer matching, is told by its version.
-      if (previous_ && *previous_) {
-        (*previous_)->metadata.resource_version = ToResourceVersion(change.revision());
-      }
+    if (!change.deleted()) Decode(change.current(), &current_);
+    if (const std::optional<store::Entry>& previous = change.previous()) {
+      Decode(*previous, &previous_);
     }
+    // When it went, by being deleted or by no longer matching, is told by its version.
+    if (previous_) previous_->metadata.resource_version = ToResourceVersion(change.revision());
   }
 
-  // What there is now, and what there was before; none where the event was created, or
-  // deleted.
-  const std::optional<Result<Event>>& current() const { return current_; }
-  const std::optional<Result<Event>>& previous() const { return previous_; }
+  // What there is now, and what there was before; null where the event was deleted, or
+  // created.
+  const Event* current() const { return current_ ? &*current_ : nullptr; }
+  const Event* previous() const { return previous_ ? &*previous_ : nullptr; }
+  // Not ok where one of them is no event.
+  const Status& status() const { return status_; }
 
   http::Chunk Frame(WatchType type, const Event& event, const Form& form, WallTime now) {
     MutexLock lock(mu_);
@@ -74,8 +74,19 @@ class SharedFrames {
     http::Chunk bytes;
   };
 
-  std::optional<Result<Event>> current_;   // const after construction
-  std::optional<Result<Event>> previous_;  // const after construction
+  void Decode(const store::Entry& entry, std::optional<Event>* out) {
+    Result<Event> event = DecodeStored(entry);
+    if (event) {
+      *out = *std::move(event);
+    } else {
+      status_ = event.error();
+    }
+  }
+
+  // These three are const after construction.
+  std::optional<Event> current_;
+  std::optional<Event> previous_;
+  Status status_;
   Mutex mu_;
   std::vector<Made> frames_ GUARDED_BY(mu_);  // a handful: as many as there are forms
 };
@@ -234,7 +245,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     next_in_page_ = 0;
     phase_ = Phase::kInitial;
     if (request_.not_older_than > static_cast<std::uint64_t>(page_.revision)) {
-      Fail(TooLargeResourceVersion(request_.not_older_than, page_.revision));
+      Fail(TooLargeResourceVersion(request_.not_older_than, page_.revision, kTick));
     }
   }
 
@@ -291,11 +302,9 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   void WriteChange(const store::Change& change, WallTime now) {
     const std::shared_ptr<SharedFrames> frames = SharedFrames::Of(change);
-    for (const auto* state : {&frames->current(), &frames->previous()}) {
-      if (state->has_value() && !**state) return Fail((*state)->error());
-    }
-    const Event* const now_is = frames->current() ? &**frames->current() : nullptr;
-    const Event* const was = frames->previous() ? &**frames->previous() : nullptr;
+    if (!frames->status().ok()) return Fail(frames->status());
+    const Event* const now_is = frames->current();
+    const Event* const was = frames->previous();
     const bool matches = now_is != nullptr && request_.filter.Matches(*now_is);
     const bool matched = was != nullptr && request_.filter.Matches(*was);
     // To a watcher with a selector, what begins to match is new and what ceases is gone.

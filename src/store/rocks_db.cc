@@ -7,15 +7,20 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdarg>
+#include <cstdio>
 #include <iterator>
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace herald::store {
 namespace {
@@ -35,6 +40,39 @@ class ErrorListener final : public rocksdb::EventListener {
 
  private:
   const std::function<void(const Status&)> report_;
+};
+
+// RocksDB's own log, in the file LOG, and what it says of write-ahead logs that it cannot
+// read: its Status does not name the file.
+class Listening final : public rocksdb::Logger {
+ public:
+  explicit Listening(std::shared_ptr<rocksdb::Logger> file)
+      : Logger(rocksdb::InfoLogLevel::INFO_LEVEL), file_(std::move(file)) {}
+
+  using Logger::Logv;
+  void Logv(const char* format, std::va_list arguments) override {
+    std::va_list again;
+    va_copy(again, arguments);
+    std::array<char, 1'000> text{};
+    std::vsnprintf(text.data(), text.size(), format, again);
+    va_end(again);
+    const std::string_view line = text.data();
+    if (line.find(".log: dropping") != std::string_view::npos) {
+      MutexLock lock(mu_);
+      damage_ = line;
+    }
+    if (file_) file_->Logv(format, arguments);
+  }
+
+  std::string damage() const {
+    MutexLock lock(mu_);
+    return damage_;
+  }
+
+ private:
+  const std::shared_ptr<rocksdb::Logger> file_;
+  mutable Mutex mu_;
+  std::string damage_ GUARDED_BY(mu_);
 };
 
 rocksdb::CompressionType FastCompression() {
@@ -82,7 +120,8 @@ bool IsEmptyOrMissing(const std::filesystem::path& directory) {
   });
 }
 
-Status CannotOpen(const std::filesystem::path& directory, const rocksdb::Status& status) {
+Status CannotOpen(const std::filesystem::path& directory, const rocksdb::Status& status,
+                  const std::string& damage = "") {
   const std::string text = status.ToString();
   if (status.IsIOError() && (text.find("lock hold by current process") != std::string::npos ||
                              text.find("While lock file") != std::string::npos)) {
@@ -92,7 +131,8 @@ Status CannotOpen(const std::filesystem::path& directory, const rocksdb::Status&
   }
   if (status.IsCorruption()) {
     return Status(StatusReason::kCorruption,
-                  fmt::format("the data directory {} is damaged: {}", directory.string(), text));
+                  fmt::format("the data directory {} is damaged: {}{}{}", directory.string(), text,
+                              damage.empty() ? "" : "; ", damage));
   }
   return Status(StatusReason::kServiceUnavailable,
                 fmt::format("cannot open the data directory {}: {}", directory.string(), text));
@@ -153,7 +193,7 @@ rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
 }
 
 Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
-  const rocksdb::Options rocks = MakeRocksOptions(options);
+  rocksdb::Options rocks = MakeRocksOptions(options);
   const std::string path = options.directory.string();
   std::error_code error;
   if (!std::filesystem::exists(options.directory / "CURRENT", error)) {
@@ -182,6 +222,14 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
     }
   }
 
+  std::shared_ptr<rocksdb::Logger> log_file;
+  if (!options.read_only) {
+    // Without the file, all else works as well.
+    rocksdb::CreateLoggerFromOptions(path, rocks, &log_file).PermitUncheckedError();
+  }
+  const auto listening = std::make_shared<Listening>(std::move(log_file));
+  rocks.info_log = listening;
+
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (const char* name : kColumnFamilies) {
     families.emplace_back(name, FamilyOptions(rocks, name, options));
@@ -194,7 +242,7 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
           ? rocksdb::DB::OpenForReadOnly(rocks, path, families, &opened->handles_, &db)
           : rocksdb::DB::Open(rocks, path, families, &opened->handles_, &db);
   opened->db_.reset(db);
-  if (!status.ok()) return CannotOpen(options.directory, status);
+  if (!status.ok()) return CannotOpen(options.directory, status, listening->damage());
   const Status usable = opened->ReadOrInitialise(options);
   if (!usable.ok()) return usable;
   return opened;
@@ -257,6 +305,16 @@ std::uint64_t RocksDb::BytesOnDisk() const {
     if (!gone) bytes += size;
   }
   return bytes;
+}
+
+Status RocksDb::CopyTo(const std::filesystem::path& target) const {
+  rocksdb::Checkpoint* made = nullptr;
+  rocksdb::Status status = rocksdb::Checkpoint::Create(db_.get(), &made);
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  if (status.ok()) status = checkpoint->CreateCheckpoint(target.string());
+  if (status.ok()) return Status();
+  return Status(StatusReason::kServiceUnavailable,
+                fmt::format("cannot write the backup {}: {}", target.string(), status.ToString()));
 }
 
 rocksdb::Status RocksDb::FlushAll() { return db_->Flush(rocksdb::FlushOptions(), handles_); }

@@ -60,6 +60,8 @@ class RocksDb {
   std::uint64_t BytesOnDisk() const;
   // Writes all memtables to files, so that the write-ahead log begins anew.
   rocksdb::Status FlushAll();
+  // Copies the database as it is now to a directory that does not exist yet.
+  Status CopyTo(const std::filesystem::path& target) const;
 
  private:
   explicit RocksDb(std::filesystem::path directory) : directory_(std::move(directory)) {}

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 #include <pthread.h>
-#include <rocksdb/utilities/checkpoint.h>
+#include <rocksdb/env.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -53,6 +53,31 @@ Status Unavailable(const Status& why) {
 
 }  // namespace
 
+// The database, for as long as this lives.
+class RocksStore::Access {
+ public:
+  explicit Access(RocksStore* store) {
+    if (store->replacing_) {
+      MutexLock wait(store->gate_);
+    }
+    lock_ = std::shared_lock(store->rocks_mu_);
+    rocks_ = store->rocks_.get();
+  }
+
+  // Why there is none.
+  Status status() const {
+    if (rocks_ != nullptr) return Status();
+    return Status(StatusReason::kServiceUnavailable, "the data directory cannot be read");
+  }
+  // REQUIRES: status().ok()
+  const RocksDb& rocks() const { return *rocks_; }
+  RocksReader reader() const { return RocksReader(rocks_); }
+
+ private:
+  std::shared_lock<std::shared_mutex> lock_;
+  const RocksDb* rocks_ = nullptr;
+};
+
 Result<std::unique_ptr<RocksStore>> RocksStore::Open(StoreOptions options,
                                                      RocksStoreOptions rocks) {
   // RocksDB's threads may report a failure before there is a store to hear of it; the
@@ -76,7 +101,6 @@ RocksStore::RocksStore(StoreOptions options, RocksStoreOptions rocks, std::uniqu
       rocks_options_(std::move(rocks)),
       clock_(options_.clock != nullptr ? *options_.clock : SystemClock()),
       rocks_(std::move(db)),
-      reader_(rocks_.get()),
       visible_(rocks_->state().revision),
       compacted_(rocks_->state().compacted),
       published_(rocks_->state()),
@@ -111,7 +135,7 @@ RocksStore::~RocksStore() {
   committer_.join();
   readers_->Stop();
   // The next start then has no log to read. A failure costs only that time.
-  if (healthy_) rocks_->FlushAll().PermitUncheckedError();
+  if (healthy_ && rocks_) rocks_->FlushAll().PermitUncheckedError();
   // Now, because its threads may still report to us.
   rocks_.reset();
 }
@@ -254,18 +278,18 @@ void RocksStore::RunCommitter() {
 // changed so far.
 class RocksStore::BatchInHand {
  public:
-  BatchInHand(const RocksStore& store, const State& state) : store_(store), state_(state) {}
+  BatchInHand(const RocksDb& rocks, const State& state)
+      : rocks_(rocks), reader_(&rocks), state_(state) {}
 
   // The state of a key after the writes before this one.
   Result<RocksReader::Standing> Find(const std::string& key) const {
     const auto changed = changed_.find(key);
     if (changed != changed_.end()) return changed->second;
-    return store_.reader_.Newest(key, kThorough);
+    return reader_.Newest(key, kThorough);
   }
 
   // Adds a write whose condition holds; returns its revision.
   Revision Add(Pending& pending, const RocksReader::Standing& old, WallTime now) {
-    const RocksDb& db = *store_.rocks_;
     const std::string& key = pending.write.key;
     const Bytes& value = pending.write.value;
     const Revision revision = ++state_.revision;
@@ -285,12 +309,13 @@ class RocksStore::BatchInHand {
                                     value ? std::string_view(*value) : std::string_view()});
     versions_.push_back({std::move(version_key), std::move(version)});
     const std::string log_key = LogKey(revision);
-    rows_.Put(db.log(), log_key, EncodeLog(log_key, {value == nullptr, now, old.revision, key}));
+    rows_.Put(rocks_.log(), log_key,
+              EncodeLog(log_key, {value == nullptr, now, old.revision, key}));
     state_.history_bytes += LogBytes(key.size());
 
     if (old.revision != 0) {
       if (old.expires != WallTime::max()) {
-        rows_.Delete(db.expiry(), ExpiryKey(old.expires, old.revision));
+        rows_.Delete(rocks_.expiry(), ExpiryKey(old.expires, old.revision));
       }
       const std::uint64_t bytes = EntryBytes(key.size(), old.value->size());
       state_.live_bytes -= bytes;
@@ -298,18 +323,16 @@ class RocksStore::BatchInHand {
       --state_.entries;
     }
     if (value) {
-      heads_.push_back({key, EncodeHead(revision)});
       for (const IndexEntry& entry : pending.index) {
         index_.push_back({IndexKey(entry.index, entry.value, key, revision), {}});
       }
       if (fresh.expires != WallTime::max()) {
-        rows_.Put(db.expiry(), ExpiryKey(fresh.expires, revision), {});
+        rows_.Put(rocks_.expiry(), ExpiryKey(fresh.expires, revision), {});
         first_due_ = std::min(first_due_, fresh.expires);
       }
       state_.live_bytes += EntryBytes(key.size(), value->size());
       ++state_.entries;
     } else {
-      heads_.push_back({key, {}});
       if (pending.cause == Cause::kEviction) {
         state_.complete_since = std::max(state_.complete_since, old.written);
       }
@@ -327,22 +350,25 @@ class RocksStore::BatchInHand {
   // beside the last one into RocksDB's skip lists for half of what it costs elsewhere, and that is
   // most of what a write costs.
   rocksdb::WriteBatch& Finish() {
-    const RocksDb& db = *store_.rocks_;
-    for (auto* rows : {&heads_, &versions_, &index_}) {
-      // Stable: of two rows for one head the later one counts.
-      std::stable_sort(rows->begin(), rows->end(),
-                       [](const Row& a, const Row& b) { return a.key < b.key; });
-    }
-    for (const Row& row : heads_) {
-      if (row.value.empty()) {
-        rows_.Delete(db.heads(), row.key);
+    std::vector<const std::pair<const std::string, RocksReader::Standing>*> heads;
+    heads.reserve(changed_.size());
+    for (const auto& changed : changed_) heads.push_back(&changed);
+    std::sort(heads.begin(), heads.end(),
+              [](const auto* a, const auto* b) { return a->first < b->first; });
+    for (const auto* head : heads) {
+      if (head->second.revision == 0) {
+        rows_.Delete(rocks_.heads(), head->first);
       } else {
-        rows_.Put(db.heads(), row.key, row.value);
+        rows_.Put(rocks_.heads(), head->first, EncodeHead(head->second.revision));
       }
     }
-    for (const Row& row : versions_) rows_.Put(db.versions(), row.key, row.value);
-    for (const Row& row : index_) rows_.Put(db.index(), row.key, row.value);
-    rows_.Put(db.meta(), ToSlice(kStateKey), EncodeState(state_));
+    for (auto* rows : {&versions_, &index_}) {
+      std::sort(rows->begin(), rows->end(),
+                [](const Row& a, const Row& b) { return a.key < b.key; });
+    }
+    for (const Row& row : versions_) rows_.Put(rocks_.versions(), row.key, row.value);
+    for (const Row& row : index_) rows_.Put(rocks_.index(), row.key, row.value);
+    rows_.Put(rocks_.meta(), ToSlice(kStateKey), EncodeState(state_));
     return rows_;
   }
   const State& state() const { return state_; }
@@ -352,22 +378,29 @@ class RocksStore::BatchInHand {
  private:
   struct Row {
     std::string key;
-    std::string value;  // empty in heads_: the key is deleted
+    std::string value;
   };
 
-  const RocksStore& store_;
+  const RocksDb& rocks_;
+  const RocksReader reader_;
   State state_;
   rocksdb::WriteBatch rows_;
-  std::vector<Row> heads_;
   std::vector<Row> versions_;
   std::vector<Row> index_;
-  std::unordered_map<std::string, RocksReader::Standing> changed_;
+  std::unordered_map<std::string, RocksReader::Standing> changed_;  // also the new heads
   std::vector<std::shared_ptr<const Change>> changes_;
   WallTime first_due_ = WallTime::max();
 };
 
 void RocksStore::CommitBatch(std::vector<Pending>& batch) {
-  BatchInHand hand(*this, state_);
+  // Let go before anyone is told: a completion may call any method of the store.
+  auto access = std::make_unique<const Access>(this);
+  if (const Status status = access->status(); !status.ok()) {
+    access.reset();
+    for (Pending& pending : batch) pending.done(status);
+    return;
+  }
+  BatchInHand hand(access->rocks(), state_);
   std::vector<Result<Written>> answers;
   answers.reserve(batch.size());
   std::uint64_t expired = 0;
@@ -396,7 +429,8 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
   }
 
   if (!hand.changes().empty()) {
-    const Status status = WriteRows(hand.Finish(), /*sync=*/true);
+    const Status status = WriteRows(access->rocks(), hand.Finish(), /*sync=*/true);
+    access.reset();
     if (!status.ok()) {
       // Also those whose condition did not hold: what it was checked against may not be.
       for (Pending& pending : batch) pending.done(Unavailable(status));
@@ -410,6 +444,7 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
     WatchHub::Wake(hub_->Append(hand.changes(), state_.revision));
     if (rocks_options_.at_step) rocks_options_.at_step("published");
   }
+  access.reset();
   for (std::size_t i = 0; i < batch.size(); ++i) {
     batch[i].done(std::move(answers[i]));
     batch[i] = Pending();  // what the completion holds is let go before the next wait
@@ -417,12 +452,17 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
 }
 
 void RocksStore::RunChore(Chore& chore) {
+  const Access access(this);
+  if (!access.status().ok()) {
+    chore.done(access.status());
+    return;
+  }
   State state = state_;
   state.compacted = std::max(state.compacted, chore.compacted);
   state.history_bytes -= std::min(state.history_bytes, chore.history_bytes);
-  chore.rows.Put(rocks_->meta(), ToSlice(kStateKey), EncodeState(state));
+  chore.rows.Put(access.rocks().meta(), ToSlice(kStateKey), EncodeState(state));
   // Not synced: if it is lost, it is done again.
-  const Status status = WriteRows(chore.rows, /*sync=*/false);
+  const Status status = WriteRows(access.rocks(), chore.rows, /*sync=*/false);
   if (status.ok()) {
     state_ = state;
     Publish(state_);
@@ -430,12 +470,12 @@ void RocksStore::RunChore(Chore& chore) {
   chore.done(status);
 }
 
-Status RocksStore::WriteRows(rocksdb::WriteBatch& rows, bool sync) {
+Status RocksStore::WriteRows(const RocksDb& rocks, rocksdb::WriteBatch& rows, bool sync) {
   if (!healthy_) return Health();
   if (rocks_options_.at_step) rocks_options_.at_step("before write");
   rocksdb::WriteOptions options;
   options.sync = sync;
-  const rocksdb::Status written = rocks_->db().Write(options, &rows);
+  const rocksdb::Status written = rocks.db().Write(options, &rows);
   if (!written.ok()) {
     const Status status = FromRocks(written);
     SetUnhealthy(status);
@@ -476,21 +516,15 @@ Status RocksStore::Health() {
 
 bool RocksStore::Recover() {
   if (healthy_) return true;
-  const Status why = Health();
   // Damaged files do not heal by trying again.
-  if (why.Is(StatusReason::kCorruption)) return false;
-  // After a write that failed half way, the write-ahead log may end in half a record. Before
-  // anything is acknowledged again, a new one must have begun: hence a row of no consequence, so
-  // that there is something to flush, and the flush.
-  rocksdb::Status status = rocks_->db().Resume();
-  rocksdb::WriteOptions synced;
-  synced.sync = true;
-  if (status.ok()) {
-    status =
-        rocks_->db().Put(synced, rocks_->meta(), ToSlice(kFormatKey), EncodeFormat(kFormatVersion));
+  if (Health().Is(StatusReason::kCorruption)) return false;
+  // While the disk takes nothing, the database that reads what is there must stay open.
+  if (!Probe().ok()) return false;
+  const Status reopened = Reopen();
+  if (!reopened.ok()) {
+    Say(LogLevel::kError, "the store cannot be opened again", reopened.message());
+    return false;
   }
-  if (status.ok()) status = rocks_->FlushAll();
-  if (!status.ok()) return false;
   {
     MutexLock lock(mu_);
     health_ = Status();
@@ -498,6 +532,53 @@ bool RocksStore::Recover() {
   }
   Say(LogLevel::kInfo, "the store can write again", "");
   return true;
+}
+
+Status RocksStore::Probe() {
+  // Enough that opening the database, which writes less, is likely to work, too.
+  constexpr std::size_t kProbeBytes = 1u << 20;
+  rocksdb::Env* env =
+      rocks_options_.db.env != nullptr ? rocks_options_.db.env : rocksdb::Env::Default();
+  const std::string name = (rocks_options_.db.directory / "probe.tmp").string();
+  const rocksdb::Status status =
+      rocksdb::WriteStringToFile(env, std::string(kProbeBytes, '\0'), name, /*should_sync=*/true);
+  env->DeleteFile(name).PermitUncheckedError();
+  return FromRocks(status);
+}
+
+Status RocksStore::Reopen() {
+  WatchHub::Woken woken;
+  {
+    MutexLock gate(gate_);
+    replacing_ = true;
+    const std::unique_lock lock(rocks_mu_);
+    replacing_ = false;  // whoever comes now waits for the lock itself
+    rocks_.reset();
+    Result<std::unique_ptr<RocksDb>> opened = RocksDb::Open(rocks_options_.db);
+    if (!opened) {
+      RocksDbOptions read_only = rocks_options_.db;
+      read_only.read_only = true;
+      Result<std::unique_ptr<RocksDb>> readable = RocksDb::Open(read_only);
+      if (readable) rocks_ = std::move(*readable);
+      return opened.error();
+    }
+    rocks_ = std::move(*opened);
+    state_ = rocks_->state();
+    // A batch whose writers were told of a failure may have reached the log whole.
+    std::vector<std::shared_ptr<const Change>> changes;
+    Revision told = visible_;
+    while (told < state_.revision) {
+      Result<Watch::Batch> batch =
+          RocksReader(rocks_.get()).Changes("", told, state_.revision, kMaxBatchWrites);
+      if (!batch) return batch.error();
+      told = batch->revision;
+      changes.insert(changes.end(), batch->changes.begin(), batch->changes.end());
+    }
+    Publish(state_);
+    if (!changes.empty()) woken = hub_->Append(changes, state_.revision);
+  }
+  WatchHub::Wake(woken);
+  return Status();
 }
 
 void RocksStore::Say(LogLevel level, std::string_view message, const std::string& error) const {
@@ -516,27 +597,30 @@ Status RocksStore::CheckRevision(Revision at) const {
                 fmt::format("revision {} is no longer kept: history begins at {}", at, compacted));
 }
 
+Result<std::optional<Entry>> RocksStore::GetNow(const std::string& key,
+                                                RocksReader::Effort effort) {
+  const Access access(this);
+  if (!access.status().ok()) return access.status();
+  Result<RocksReader::Standing> standing = access.reader().Newest(key, effort);
+  if (!standing) return standing.error();
+  if (standing->revision == 0) return std::optional<Entry>();
+  Saw(standing->revision);
+  return std::optional<Entry>(Entry{key, std::move(standing->value), standing->revision});
+}
+
 void RocksStore::Get(std::string key, EntryDone done) {
-  const auto answer = [this](
-                          std::string name,
-                          Result<RocksReader::Standing> standing) -> Result<std::optional<Entry>> {
-    if (!standing) return standing.error();
-    if (standing->revision == 0) return std::optional<Entry>();
-    Saw(standing->revision);
-    return std::optional<Entry>(
-        Entry{std::move(name), std::move(standing->value), standing->revision});
-  };
-  Result<RocksReader::Standing> standing = reader_.Newest(key, kInline);
-  if (standing || !standing.error().Is(StatusReason::kCancelled)) {
-    done(answer(std::move(key), std::move(standing)));
+  Result<std::optional<Entry>> entry = GetNow(key, kInline);
+  if (entry || !entry.error().Is(StatusReason::kCancelled)) {
+    done(std::move(entry));
     return;
   }
-  readers_->Post([this, answer, key = std::move(key), done = std::move(done)] {
-    done(answer(key, reader_.Newest(key, kThorough)));
-  });
+  readers_->Post(
+      [this, key = std::move(key), done = std::move(done)] { done(GetNow(key, kThorough)); });
 }
 
 Result<Page> RocksStore::ReadAt(const Query& query, RocksReader::Effort effort) {
+  const Access access(this);
+  if (!access.status().ok()) return access.status();
   for (;;) {
     const Revision visible = visible_.load();
     if (query.at > visible) {
@@ -545,7 +629,8 @@ Result<Page> RocksStore::ReadAt(const Query& query, RocksReader::Effort effort) 
     }
     const Revision at = query.at != 0 ? query.at : visible;
     const Status before = CheckRevision(at);
-    Result<Page> page = before.ok() ? reader_.Read(query, at, effort) : Result<Page>(before);
+    Result<Page> page =
+        before.ok() ? access.reader().Read(query, at, effort) : Result<Page>(before);
     // Compaction may have begun between the look at the revision and the iterator.
     const Status after = CheckRevision(at);
     if (after.ok()) return page;
@@ -576,9 +661,11 @@ Result<std::unique_ptr<Watch>> RocksStore::NewWatch(std::string prefix, Revision
 
 Result<Watch::Batch> RocksStore::ReadLog(const std::string& prefix, Revision after,
                                          std::size_t max) {
+  const Access access(this);
+  if (!access.status().ok()) return access.status();
   const Status before = CheckRevision(after);
   if (!before.ok()) return before;
-  Result<Watch::Batch> batch = reader_.Changes(prefix, after, visible_.load(), max);
+  Result<Watch::Batch> batch = access.reader().Changes(prefix, after, visible_.load(), max);
   if (batch) return batch;
   // A row that is missing is damage, unless compaction took it meanwhile.
   const Status gone = CheckRevision(after);
@@ -599,7 +686,8 @@ StoreStats RocksStore::Stats() {
   stats.expired = expired_;
   stats.evicted = evicted_;
   stats.watches = hub_->watches();
-  stats.bytes_on_disk = rocks_->BytesOnDisk();
+  const Access access(this);
+  if (access.status().ok()) stats.bytes_on_disk = access.rocks().BytesOnDisk();
   return stats;
 }
 
@@ -674,6 +762,7 @@ void RocksStore::Refresh() {
 }
 
 void RocksStore::Expire() {
+  const RocksReader reader(rocks_.get());
   const WallTime now = clock_.Now();
   while (!stopping_) {
     const WallTime from = due_from_.load();
@@ -706,13 +795,13 @@ void RocksStore::Expire() {
         }
         reached = row->when;
         // The log has the key of each live entry; without a row there, the entry is gone.
-        const Result<RocksReader::Logged> log = reader_.Log(row->revision, kThorough);
+        const Result<RocksReader::Logged> log = reader.Log(row->revision, kThorough);
         if (!log && !log.error().Is(StatusReason::kNotFound)) {
           Say(LogLevel::kError, "an entry that is due cannot be read", log.error().message());
           continue;
         }
         const Result<RocksReader::Standing> standing =
-            log ? reader_.Newest(log->key, kThorough) : RocksReader::Standing();
+            log ? reader.Newest(log->key, kThorough) : RocksReader::Standing();
         if (!standing) {
           Say(LogLevel::kError, "an entry that is due cannot be read", standing.error().message());
           continue;
@@ -745,6 +834,7 @@ void RocksStore::Expire() {
 }
 
 void RocksStore::Compact(bool everything) {
+  const RocksReader reader(rocks_.get());
   const WallTime keep_from = clock_.Now() - options_.history;
   while (!stopping_) {
     State state;
@@ -784,7 +874,7 @@ void RocksStore::Compact(bool everything) {
         chore.history_bytes += LogBytes(log->key.size());
         if (log->previous != 0) {
           const Result<RocksReader::Standing> old =
-              reader_.Version(log->key, log->previous, kThorough);
+              reader.Version(log->key, log->previous, kThorough);
           if (old) {
             chore.history_bytes += EntryBytes(log->key.size(), old->value->size());
             if (options_.schema.index) {
@@ -854,6 +944,7 @@ void RocksStore::Evict() {
 }
 
 void RocksStore::EvictBytes(std::uint64_t bytes) {
+  const RocksReader reader(rocks_.get());
   std::uint64_t evicted = 0;
   while (evicted < bytes && !stopping_) {
     std::vector<Entry> oldest;
@@ -869,10 +960,10 @@ void RocksStore::EvictBytes(std::uint64_t bytes) {
         const auto log = DecodeLog(ToView(rows->key()), ToView(rows->value()));
         if (!revision || !log) continue;
         oldest_from_ = *revision + 1;
-        const Result<Revision> head = reader_.Head(log->key, kThorough);
+        const Result<Revision> head = reader.Head(log->key, kThorough);
         if (!head || *head != *revision) continue;
         const Result<RocksReader::Standing> standing =
-            reader_.Version(log->key, *revision, kThorough);
+            reader.Version(log->key, *revision, kThorough);
         evicted += EntryBytes(log->key.size(), standing ? standing->value->size() : 0);
         oldest.push_back({std::string(log->key), nullptr, *revision});
       }
@@ -884,13 +975,9 @@ void RocksStore::EvictBytes(std::uint64_t bytes) {
 // ---- backup ----
 
 Status RocksStore::Backup(const std::filesystem::path& target) {
-  rocksdb::Checkpoint* made = nullptr;
-  rocksdb::Status status = rocksdb::Checkpoint::Create(&rocks_->db(), &made);
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-  if (status.ok()) status = checkpoint->CreateCheckpoint(target.string());
-  if (status.ok()) return Status();
-  return Status(StatusReason::kServiceUnavailable,
-                fmt::format("cannot write the backup {}: {}", target.string(), status.ToString()));
+  const Access access(this);
+  if (!access.status().ok()) return access.status();
+  return access.rocks().CopyTo(target);
 }
 
 }  // namespace herald::store

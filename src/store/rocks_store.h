@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -55,7 +57,10 @@ struct RocksStoreOptions {
 // the writes of clients.
 //
 // When a write fails (the disk is full, or read-only) the store says so in Health() and
-// refuses writes while reads go on; Maintain() tries until it works again.
+// refuses writes while reads go on. Maintain() tries until the disk takes bytes again, and then
+// closes and opens the database: RocksDB cannot go on writing behind half a record. Writers who
+// were told of the failure do not know what became of their write, as always when an
+// answer fails to come; here it is either there, and watches are told, or it never was.
 //
 // Thread-safe.
 class RocksStore final : public Store {
@@ -102,6 +107,7 @@ class RocksStore final : public Store {
     std::function<void(const Status&)> done{};
   };
   class BatchInHand;
+  class Access;
 
   RocksStore(StoreOptions options, RocksStoreOptions rocks, std::unique_ptr<RocksDb> db);
   void Start();
@@ -110,7 +116,7 @@ class RocksStore final : public Store {
   void RunCommitter();
   void CommitBatch(std::vector<Pending>& batch);
   void RunChore(Chore& chore);
-  Status WriteRows(rocksdb::WriteBatch& rows, bool sync);
+  Status WriteRows(const RocksDb& rocks, rocksdb::WriteBatch& rows, bool sync);
   void Publish(const State& state) EXCLUDES(mu_);
 
   // ---- any thread ----
@@ -123,12 +129,15 @@ class RocksStore final : public Store {
   // Any read may be the first to see a batch that is written but not yet published.
   void Saw(Revision revision);
   Status CheckRevision(Revision at) const;
+  Result<std::optional<Entry>> GetNow(const std::string& key, RocksReader::Effort effort);
   Result<Page> ReadAt(const Query& query, RocksReader::Effort effort);
   Result<Watch::Batch> ReadLog(const std::string& prefix, Revision after, std::size_t max);
 
   // ---- maintenance ----
   void MaintainAndCallAgain();
   bool Recover() REQUIRES(maintain_mu_);
+  Status Probe() REQUIRES(maintain_mu_);
+  Status Reopen() REQUIRES(maintain_mu_);
   void Refresh() REQUIRES(maintain_mu_);
   void Expire() REQUIRES(maintain_mu_);
   void Compact(bool everything) REQUIRES(maintain_mu_);
@@ -139,8 +148,16 @@ class RocksStore final : public Store {
   const StoreOptions options_;
   const RocksStoreOptions rocks_options_;
   const Clock& clock_;
-  std::unique_ptr<RocksDb> rocks_;  // until the destructor closes it
-  const RocksReader reader_;
+
+  // The database. Null only after a failure that not even reads survive. Maintenance, which alone
+  // replaces it, looks at it as it likes; everyone else through an Access, which holds
+  // `rocks_mu_` shared. Those who come while it is being replaced wait at `gate_`, so that
+  // readers who come and go without end cannot keep it from happening. Order: gate_, rocks_mu_,
+  // mu_.
+  Mutex gate_;
+  std::atomic<bool> replacing_ = false;
+  std::shared_mutex rocks_mu_;
+  std::unique_ptr<RocksDb> rocks_;
 
   // What a read may ask for: (compacted_, visible_]. Both only grow. compacted_ moves before
   // rows are deleted, visible_ after they are written, so a read that checks compacted_ once
@@ -170,7 +187,8 @@ class RocksStore final : public Store {
   Status health_ GUARDED_BY(mu_);
   State published_ GUARDED_BY(mu_);
 
-  State state_;  // as last written; the committer's own
+  // As last written: the committer's own, and Reopen()'s, while the committer is kept out.
+  State state_;
 
   // For Read(), Get() and lagging watches; for Maintain(), where that runs by itself.
   std::unique_ptr<Executor> readers_;

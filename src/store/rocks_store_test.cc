@@ -1,7 +1,16 @@
 #include "store/rocks_store.h"
 
 #include <gtest/gtest.h>
+#include <rocksdb/db.h>
 
+#include <fstream>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "store/faulty_file_system.h"
 #include "store/store_suite.h"
 #include "store/temporary_directory.h"
 
@@ -27,6 +36,338 @@ INSTANTIATE_TEST_SUITE_P(Rocks, StoreSuite,
                          testing::Values(StoreBackend{
                              "Rocks", [] { return std::make_unique<RocksHarness>(); }}),
                          StoreBackendName);
+
+class RocksStoreTest : public testing::Test {
+ protected:
+  RocksStoreTest() {
+    options_.clock = &clock_;
+    options_.background = false;
+    rocks_.db.directory = directory_.path() / "store";
+  }
+
+  Result<std::unique_ptr<RocksStore>> TryOpen() { return RocksStore::Open(options_, rocks_); }
+  void Open() {
+    store_.reset();
+    auto store = TryOpen();
+    ASSERT_TRUE(store) << store.error().ToString();
+    store_ = std::move(*store);
+  }
+  Result<Written> Put(const std::string& key, const std::string& value,
+                      Revision expected = Write::kAny) {
+    std::promise<Result<Written>> done;
+    store_->Commit({key, std::make_shared<const std::string>(value), expected},
+                   [&done](Result<Written> written) { done.set_value(std::move(written)); });
+    return done.get_future().get();
+  }
+  Result<std::optional<Entry>> Get(const std::string& key) {
+    std::promise<Result<std::optional<Entry>>> done;
+    store_->Get(key, [&done](Result<std::optional<Entry>> e) { done.set_value(std::move(e)); });
+    return done.get_future().get();
+  }
+  Result<Page> Read(Query query) {
+    std::promise<Result<Page>> done;
+    store_->Read(std::move(query), [&done](Result<Page> page) { done.set_value(std::move(page)); });
+    return done.get_future().get();
+  }
+
+  TemporaryDirectory directory_;
+  FakeClock clock_{WallTime(std::chrono::hours(500'000))};
+  Faults faults_;
+  const std::unique_ptr<rocksdb::Env> env_ = FaultyFileSystem::MakeEnv(&faults_);
+  StoreOptions options_;
+  RocksStoreOptions rocks_;
+  std::unique_ptr<RocksStore> store_;
+};
+
+// ---- opening ----
+
+TEST_F(RocksStoreTest, RefusesADirectoryThatAnotherStoreHas) {
+  Open();
+  const auto second = TryOpen();
+  ASSERT_FALSE(second);
+  EXPECT_TRUE(second.error().Is(StatusReason::kServiceUnavailable));
+  EXPECT_EQ(second.error().message(),
+            "the data directory " + rocks_.db.directory.string() + " is in use by another process");
+}
+
+TEST_F(RocksStoreTest, RefusesADirectoryOfSomethingElse) {
+  std::filesystem::create_directories(rocks_.db.directory);
+  std::ofstream(rocks_.db.directory / "thesis.txt") << "chapter 1";
+  const auto store = TryOpen();
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().message(),
+            "the directory " + rocks_.db.directory.string() + " is not empty and holds no store");
+  EXPECT_FALSE(std::filesystem::exists(rocks_.db.directory / "CURRENT"));
+}
+
+TEST_F(RocksStoreTest, RefusesARocksDbDatabaseThatIsNotHeralds) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  rocksdb::DB* db = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, rocks_.db.directory.string(), &db).ok());
+  ASSERT_TRUE(db->Put({}, "someone's", "data").ok());
+  delete db;
+  const auto store = TryOpen();
+  ASSERT_FALSE(store);
+  EXPECT_TRUE(store.error().Is(StatusReason::kInvalid)) << store.error().ToString();
+}
+
+TEST_F(RocksStoreTest, RefusesALaterFormatAndSaysWhich) {
+  Open();
+  store_.reset();
+  {
+    auto db = RocksDb::Open(rocks_.db);
+    ASSERT_TRUE(db);
+    ASSERT_TRUE((*db)->db().Put({}, (*db)->meta(), ToSlice(kFormatKey), EncodeFormat(2)).ok());
+  }
+  const auto store = TryOpen();
+  ASSERT_FALSE(store);
+  EXPECT_TRUE(store.error().Is(StatusReason::kInvalid));
+  EXPECT_NE(store.error().message().find("has format 2, and this program reads format 1"),
+            std::string::npos)
+      << store.error().message();
+}
+
+TEST_F(RocksStoreTest, SaysThatADirectoryCannotBeMade) {
+  std::ofstream(directory_.path() / "file") << "";
+  rocks_.db.directory = directory_.path() / "file" / "store";
+  const auto store = TryOpen();
+  ASSERT_FALSE(store);
+  EXPECT_TRUE(store.error().Is(StatusReason::kServiceUnavailable)) << store.error().ToString();
+}
+
+// ---- disks that fail ----
+
+class RocksStoreFaultTest : public RocksStoreTest, public testing::WithParamInterface<bool> {
+ protected:
+  RocksStoreFaultTest() { rocks_.db.env = env_.get(); }
+  std::atomic<bool>& fault() { return GetParam() ? faults_.disk_full : faults_.read_only; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Disk, RocksStoreFaultTest, testing::Bool(),
+                         [](const testing::TestParamInfo<bool>& param) {
+                           return std::string(param.param ? "Full" : "ReadOnly");
+                         });
+
+TEST_P(RocksStoreFaultTest, RefusesWritesAndGoesOnReadingUntilTheDiskWorksAgain) {
+  Open();
+  auto watch = std::make_unique<SuiteWatch>(*store_, "/", 0);
+  ASSERT_TRUE(Put("/before", "1"));
+  EXPECT_TRUE(store_->Health().ok());
+
+  fault() = true;
+  const auto refused = Put("/during", "2");
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().Is(StatusReason::kServiceUnavailable)) << refused.error().ToString();
+  EXPECT_FALSE(store_->Health().ok());
+  EXPECT_FALSE(Put("/during", "2")) << "and so is the next one";
+
+  EXPECT_TRUE(Get("/before")->has_value());
+  EXPECT_EQ(Read({})->entries.size(), 1u);
+  EXPECT_FALSE(Get("/during")->has_value());
+
+  store_->Maintain();
+  EXPECT_FALSE(store_->Health().ok()) << "the disk still fails";
+
+  fault() = false;
+  store_->Maintain();
+  EXPECT_TRUE(store_->Health().ok()) << store_->Health().ToString();
+  const auto after = Put("/after", "3");
+  ASSERT_TRUE(after) << after.error().ToString();
+  EXPECT_EQ(after->revision, 2) << "a refused write leaves no gap";
+  const auto changes = watch->Take(2);
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(changes[1]->key(), "/after");
+  watch.reset();
+
+  // What was acknowledged after the failure is not behind a torn record of the log.
+  Open();
+  EXPECT_TRUE(Get("/before")->has_value());
+  EXPECT_TRUE(Get("/after")->has_value());
+  EXPECT_FALSE(Get("/during")->has_value());
+}
+
+TEST_P(RocksStoreFaultTest, SurvivesManyFailuresWithAllThatWasAcknowledged) {
+  Open();
+  std::vector<std::pair<std::string, Revision>> acknowledged;
+  for (int round = 0; round < 8; ++round) {
+    for (int i = 0; i < 20; ++i) {
+      const std::string key = "/" + std::to_string(round) + "/" + std::to_string(i);
+      if (i == 10 + round) fault() = true;
+      const auto written = Put(key, std::string(500, 'x'));
+      EXPECT_EQ(written.has_value(), !fault());
+      if (written) acknowledged.emplace_back(key, written->revision);
+    }
+    fault() = false;
+    store_->Maintain();
+    ASSERT_TRUE(store_->Health().ok()) << store_->Health().ToString();
+    if (round % 3 == 2) Open();
+    Revision expected = 0;
+    for (const auto& [key, revision] : acknowledged) {
+      EXPECT_EQ(revision, ++expected);
+      const auto entry = Get(key);
+      ASSERT_TRUE(entry);
+      ASSERT_TRUE(entry->has_value()) << key;
+      EXPECT_EQ((*entry)->revision, revision);
+    }
+  }
+}
+
+TEST_F(RocksStoreTest, FailsAtTheStartOfADiskThatIsFullAndWorksLater) {
+  rocks_.db.env = env_.get();
+  faults_.disk_full = true;
+  const auto store = TryOpen();
+  ASSERT_FALSE(store);
+  EXPECT_TRUE(store.error().Is(StatusReason::kServiceUnavailable)) << store.error().ToString();
+  faults_.disk_full = false;
+  Open();
+  EXPECT_TRUE(Put("/a", "1"));
+}
+
+// ---- damage ----
+
+// Changes one byte in the middle of each file that ends so; returns their names.
+std::vector<std::string> Damage(const std::filesystem::path& directory, const std::string& ending,
+                                const std::string& inside) {
+  std::vector<std::string> damaged;
+  for (const auto& file : std::filesystem::directory_iterator(directory)) {
+    if (!file.path().string().ends_with(ending)) continue;
+    std::fstream bytes(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    const std::string all{std::istreambuf_iterator<char>(bytes), {}};
+    const std::size_t at = all.find(inside);
+    if (at == std::string::npos) continue;
+    bytes.seekp(static_cast<std::streamoff>(at));
+    bytes.put(static_cast<char>(all[at] ^ 1));
+    damaged.push_back(file.path().filename().string());
+  }
+  return damaged;
+}
+
+// Nothing of which a compression could make something else.
+std::string Noise() {
+  Random random(99);
+  std::string bytes;
+  while (bytes.size() < 4'000) bytes += static_cast<char>(random.Next());
+  return bytes;
+}
+
+TEST_F(RocksStoreTest, NeverServesWhatADamagedFileSays) {
+  Open();
+  ASSERT_TRUE(Put("/damaged", Noise()));
+  Open();  // what was written is now in a table file
+  store_.reset();
+  const auto files = Damage(rocks_.db.directory, ".sst", Noise().substr(1'000, 40));
+  ASSERT_EQ(files.size(), 1u);
+  Open();
+  const auto entry = Get("/damaged");
+  ASSERT_FALSE(entry);
+  EXPECT_TRUE(entry.error().Is(StatusReason::kCorruption)) << entry.error().ToString();
+  EXPECT_NE(entry.error().message().find(files[0]), std::string::npos)
+      << "names the file: " << entry.error().message();
+  const auto page = Read({});
+  ASSERT_FALSE(page);
+  EXPECT_TRUE(page.error().Is(StatusReason::kCorruption)) << page.error().ToString();
+}
+
+TEST_F(RocksStoreTest, RefusesToOpenALogThatIsDamagedInTheMiddle) {
+  {
+    // A process that was killed leaves its write-ahead log behind.
+    Open();
+    ASSERT_TRUE(Put("/a", "first"));
+    ASSERT_TRUE(Put("/b", Noise()));
+    ASSERT_TRUE(Put("/c", "last"));
+    std::filesystem::copy(rocks_.db.directory, directory_.path() / "killed");
+    store_.reset();
+  }
+  rocks_.db.directory = directory_.path() / "killed";
+  const auto files = Damage(rocks_.db.directory, ".log", Noise().substr(1'000, 40));
+  ASSERT_EQ(files.size(), 1u);
+  const auto store = TryOpen();
+  ASSERT_FALSE(store) << "acknowledged writes would be missing without a word";
+  EXPECT_TRUE(store.error().Is(StatusReason::kCorruption)) << store.error().ToString();
+  EXPECT_NE(store.error().message().find(files[0]), std::string::npos)
+      << "names the file: " << store.error().message();
+}
+
+TEST_F(RocksStoreTest, OpensALogWhoseLastRecordIsTorn) {
+  Open();
+  ASSERT_TRUE(Put("/a", "first"));
+  ASSERT_TRUE(Put("/b", Noise()));
+  std::filesystem::copy(rocks_.db.directory, directory_.path() / "killed");
+  store_.reset();
+  rocks_.db.directory = directory_.path() / "killed";
+  std::filesystem::path log;
+  for (const auto& file : std::filesystem::directory_iterator(rocks_.db.directory)) {
+    if (file.path().extension() == ".log") log = file.path();
+  }
+  std::filesystem::resize_file(log, std::filesystem::file_size(log) - 100);
+  Open();
+  EXPECT_TRUE(Get("/a")->has_value());
+  EXPECT_FALSE(Get("/b")->has_value()) << "its write was never acknowledged";
+}
+
+TEST_F(RocksStoreTest, NoticesARowThatStandsUnderAnotherKey) {
+  Open();
+  ASSERT_TRUE(Put("/a", "of a"));
+  ASSERT_TRUE(Put("/b", "of b"));
+  store_.reset();
+  {
+    auto db = RocksDb::Open(rocks_.db);
+    ASSERT_TRUE(db);
+    std::string row;
+    ASSERT_TRUE((*db)->db().Get({}, (*db)->versions(), VersionKey("/a", 1), &row).ok());
+    ASSERT_TRUE((*db)->db().Put({}, (*db)->versions(), VersionKey("/b", 2), row).ok());
+  }
+  Open();
+  EXPECT_TRUE(Get("/a"));
+  const auto entry = Get("/b");
+  ASSERT_FALSE(entry);
+  EXPECT_TRUE(entry.error().Is(StatusReason::kCorruption));
+  EXPECT_NE(entry.error().message().find("\"/b\""), std::string::npos) << entry.error().message();
+}
+
+// ---- threads ----
+
+TEST_F(RocksStoreTest, AnswersLongAndShortReadsWhileItWritesAndCompacts) {
+  options_.history = std::chrono::seconds(0);
+  options_.schema.index = [](std::string_view, std::string_view value) {
+    return std::vector<IndexEntry>{{1, std::string(value)}};
+  };
+  Open();
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(Put("/fixed/" + std::to_string(i), "same"));
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (int i = 0; !stop; ++i) ASSERT_TRUE(Put("/moving/" + std::to_string(i % 10), "other"));
+  });
+  std::thread compactor([&] {
+    while (!stop) {
+      clock_.Advance(std::chrono::milliseconds(1));
+      store_->Maintain();
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    Query by;
+    by.by.emplace();
+    by.by->index = 1;
+    by.by->from = "same";
+    by.by->to = "samf";
+    const auto found = Read(std::move(by));
+    ASSERT_TRUE(found) << found.error().ToString();
+    EXPECT_EQ(found->entries.size(), 500u);
+    Query range;
+    range.start = "/fixed/";
+    range.end = "/fixed0";
+    const auto page = Read(std::move(range));
+    ASSERT_TRUE(page) << page.error().ToString();
+    EXPECT_EQ(page->entries.size(), 500u);
+    const auto entry = Get("/fixed/" + std::to_string(i));
+    ASSERT_TRUE(entry) << entry.error().ToString();
+    EXPECT_TRUE(entry->has_value());
+  }
+  stop = true;
+  writer.join();
+  compactor.join();
+}
 
 }  // namespace
 }  // namespace herald::store

@@ -4,7 +4,8 @@
 //   api_server --port N --cert FILE --key FILE
 //
 // Without a certificate it speaks plain HTTP. Tokens: "admin" may do all, "limited" what
-// test/api_suite/rbac.yaml allows that user. Ends with standard input.
+// test/api_suite/rbac.yaml allows that user. A line "compact" on standard input makes it
+// forget all older versions; it ends when standard input does.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -79,6 +80,8 @@ int main(int argc, char** argv) {
   herald::store::StoreOptions store_options;
   store_options.schema =
       Api::MakeSchema([](const herald::Event&) { return std::chrono::seconds(3600); });
+  store_options.background = false;
+  store_options.history = std::chrono::seconds(0);
   herald::store::MemoryStore store(std::move(store_options));
   herald::server::ApiOptions api_options;
   api_options.authorize = MayDo;
@@ -101,6 +104,7 @@ int main(int argc, char** argv) {
   }
   std::cout << (*server)->port() << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
+    if (line == "compact") store.Maintain();
   }
   api.Stop();
   (*server)->Drain(std::chrono::seconds(1));

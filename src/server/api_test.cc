@@ -1,0 +1,418 @@
+#include "server/api.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "herald/api/codec.h"
+#include "server/openapi.h"
+#include "server/test_responder.h"
+#include "store/memory_store.h"
+
+namespace herald::server {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+
+constexpr std::string_view kCore = "/api/v1/namespaces/default/events";
+constexpr std::string_view kNew = "/apis/events.k8s.io/v1/namespaces/default/events";
+
+std::string Pod(std::string_view name, std::string_view more = "") {
+  return R"({"metadata":{"name":")" + std::string(name) +
+         R"("},"involvedObject":{"kind":"Pod","name":"web","namespace":"default","uid":"u1"},)" +
+         R"("reason":"Started","message":"m","type":"Normal")" + std::string(more) + "}";
+}
+
+class ApiTest : public testing::Test {
+ protected:
+  using Client = std::shared_ptr<TestResponder>;
+
+  explicit ApiTest(ApiOptions options = {}) {
+    options.clock = &clock_;
+    api_ = std::make_unique<Api>(&store_, std::move(options));
+  }
+
+  Client Do(std::string method, std::string target, std::string body = "",
+            http::Headers headers = {}) {
+    if (headers.Find("content-type") == nullptr) headers.Add("content-type", "application/json");
+    auto responder = std::make_shared<TestResponder>();
+    Call call;
+    call.info = ParseRequestInfo(method, target);
+    call.request = {.method = std::move(method),
+                    .target = std::move(target),
+                    .authority = "127.0.0.1:6443",
+                    .headers = std::move(headers),
+                    .body = std::move(body)};
+    call.user.name = "u";
+    api_->Handle(std::move(call), responder);
+    return responder;
+  }
+  Client Get(std::string target, std::string accept = "application/json") {
+    return Do("GET", std::move(target), "", {{"accept", std::move(accept)}});
+  }
+  Client Post(std::string body) { return Do("POST", std::string(kCore), std::move(body)); }
+
+  FakeClock clock_{WallTime(seconds(1'700'000'000))};
+  store::MemoryStore store_{[this] {
+    store::StoreOptions options;
+    options.schema = Api::MakeSchema([](const Event&) { return seconds(3600); });
+    options.clock = &clock_;
+    options.background = false;
+    return options;
+  }()};
+  std::unique_ptr<Api> api_;
+};
+
+TEST_F(ApiTest, WhatIsWrittenThroughOneApiIsReadThroughTheOther) {
+  const Client created = Post(Pod("a"));
+  ASSERT_EQ(created->status(), 201) << created->body();
+  EXPECT_EQ(created->header("cache-control"), "no-cache, private");
+  EXPECT_EQ(created->header("audit-id").size(), 36U);
+  const json other = json::parse(Get(std::string(kNew) + "/a")->body());
+  EXPECT_EQ(other.at("apiVersion"), "events.k8s.io/v1");
+  EXPECT_EQ(other.at("note"), "m");
+  EXPECT_EQ(other.at("regarding").at("uid"), "u1");
+}
+
+TEST_F(ApiTest, AnEmptyStoreHasAVersionThatClientsCanUse) {
+  EXPECT_GT(std::stoi(json::parse(Get("/api/v1/events")->body())
+                          .at("metadata")
+                          .at("resourceVersion")
+                          .get<std::string>()),
+            0);
+}
+
+TEST_F(ApiTest, EchoesTheAuditId) {
+  const Client client =
+      Do("GET", "/api/v1/events", "", {{"audit-id", "one"}, {"accept", "application/json"}});
+  EXPECT_EQ(client->header("audit-id"), "one");
+}
+
+TEST_F(ApiTest, TakesEveryFormOfBody) {
+  Event event;
+  event.metadata.name = "p";
+  event.involved_object.namespace_ = "default";
+  std::string protobuf;
+  ProtobufCodec().AppendEvent(event, EventApi::kCoreV1, &protobuf);
+  EXPECT_EQ(Do("POST", std::string(kCore), protobuf,
+               {{"content-type", "application/vnd.kubernetes.protobuf"}})
+                ->status(),
+            201);
+  EXPECT_EQ(Do("POST", std::string(kCore),
+               "metadata: {name: from-yaml}\ninvolvedObject: {namespace: default}\n",
+               {{"content-type", "application/yaml"}})
+                ->status(),
+            201);
+  EXPECT_EQ(Do("POST", std::string(kCore), Pod("t"), {{"content-type", "text/plain"}})->status(),
+            415);
+  EXPECT_EQ(Post("{")->status(), 400);
+  EXPECT_EQ(Post(std::string(kMaxRequestBytes + 1, ' '))->status(), 413);
+}
+
+TEST_F(ApiTest, MembersThatNobodyKnowsAreWarnedOfOrRefused) {
+  const Client warned = Post(Pod("a", R"(,"colour":"red")"));
+  EXPECT_EQ(warned->status(), 201);
+  EXPECT_EQ(warned->header("warning"), R"(299 - "unknown field \"colour\"")");
+  const std::string target(kCore);
+  EXPECT_EQ(
+      Do("POST", target + "?fieldValidation=Strict", Pod("b", R"(,"colour":"red")"))->status(),
+      400);
+  const Client ignored =
+      Do("POST", target + "?fieldValidation=Ignore", Pod("c", R"(,"colour":"red")"));
+  EXPECT_EQ(ignored->status(), 201);
+  EXPECT_EQ(ignored->header("warning"), "");
+}
+
+TEST_F(ApiTest, AnswersInTheFormThatIsAccepted) {
+  ASSERT_EQ(Post(Pod("a"))->status(), 201);
+  const std::string target = std::string(kCore) + "/a";
+  EXPECT_EQ(Get(target, "application/yaml")->body().substr(0, 15), "apiVersion: v1\n");
+  const Client protobuf = Get(target, "application/vnd.kubernetes.protobuf");
+  EXPECT_EQ(protobuf->header("content-type"), "application/vnd.kubernetes.protobuf");
+  EXPECT_EQ(ProtobufCodec().DecodeEvent(protobuf->body(), EventApi::kCoreV1)->metadata.name, "a");
+  const json table =
+      json::parse(Get(std::string(kCore), "application/json;as=Table;v=v1;g=meta.k8s.io")->body());
+  EXPECT_EQ(table.at("kind"), "Table");
+  EXPECT_EQ(table.at("rows").size(), 1U);
+  EXPECT_EQ(Get(target, "text/html")->status(), 406);
+  const Client pretty = Get(target + "?pretty=true");
+  EXPECT_EQ(pretty->body().substr(0, 20), "{\n  \"kind\": \"Event\",");
+  EXPECT_EQ(json::parse(pretty->body()), json::parse(Get(target)->body()));
+}
+
+TEST_F(ApiTest, MetadataAloneInBothFormats) {
+  ASSERT_EQ(Post(Pod("a"))->status(), 201);
+  const json list = json::parse(
+      Get(std::string(kCore), "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+          ->body());
+  EXPECT_EQ(list.at("items").at(0).at("metadata").at("name"), "a");
+  const Client protobuf =
+      Get(std::string(kCore) + "/a",
+          "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+  EXPECT_EQ(protobuf->status(), 200);
+  EXPECT_NE(protobuf->body().find("PartialObjectMetadata"), std::string::npos);
+  EXPECT_EQ(Get(std::string(kCore) + "/a",
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+                ->status(),
+            406);
+}
+
+std::string Gunzip(const std::string& packed) {
+  z_stream stream{};
+  inflateInit2(&stream, 15 + 16);
+  std::string out(10 << 20, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  inflateEnd(&stream);
+  return out;
+}
+
+TEST_F(ApiTest, LargeListsArePackedForThoseWhoCanUnpack) {
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(Post(Pod("e" + std::to_string(i), R"(,"action":")" + std::string(500, 'x') + '"'))
+                  ->status(),
+              201);
+  }
+  const Client plain = Get(std::string(kCore));
+  plain->WaitForEnd();  // large lists are encoded on a thread of the Api's
+  EXPECT_EQ(plain->header("content-encoding"), "");
+  const Client packed =
+      Do("GET", std::string(kCore), "", {{"accept-encoding", "deflate, gzip;q=1"}});
+  packed->WaitForEnd();
+  EXPECT_EQ(packed->header("content-encoding"), "gzip");
+  EXPECT_EQ(Gunzip(packed->body()), plain->body());
+  EXPECT_EQ(json::parse(plain->body()).at("items").size(), 300U);
+  const Client protobuf = Get(std::string(kCore), "application/vnd.kubernetes.protobuf");
+  protobuf->WaitForEnd();
+  const auto list = ProtobufCodec().DecodeEventList(protobuf->body(), EventApi::kCoreV1);
+  ASSERT_TRUE(list);
+  EXPECT_EQ(list->items.size(), 300U);
+}
+
+TEST_F(ApiTest, PatchesInEveryFormButApply) {
+  ASSERT_EQ(Post(Pod("a"))->status(), 201);
+  const std::string target = std::string(kCore) + "/a";
+  const auto patch = [&](std::string type, std::string body) {
+    return Do("PATCH", target, std::move(body), {{"content-type", std::move(type)}});
+  };
+  EXPECT_EQ(json::parse(patch("application/strategic-merge-patch+json", R"({"count":5})")->body())
+                .at("count"),
+            5);
+  EXPECT_EQ(
+      json::parse(patch("application/merge-patch+json", R"({"count":6})")->body()).at("count"), 6);
+  EXPECT_EQ(json::parse(patch("application/json-patch+json",
+                              R"([{"op":"replace","path":"/count","value":7}])")
+                            ->body())
+                .at("count"),
+            7);
+  EXPECT_EQ(patch("application/apply-patch+yaml", "{}")->status(), 415);
+  EXPECT_EQ(patch("application/merge-patch+json", R"({"metadata":{"name":"b"}})")->status(), 400);
+}
+
+TEST_F(ApiTest, DeletesOneAndMany) {
+  for (const char* name : {"a", "b", "c"}) ASSERT_EQ(Post(Pod(name))->status(), 201);
+  const json deleted = json::parse(Do("DELETE", std::string(kCore) + "/a")->body());
+  EXPECT_EQ(deleted.at("status"), "Success");
+  EXPECT_EQ(deleted.at("details").at("kind"), "events");
+  const json list =
+      json::parse(Do("DELETE", std::string(kCore) + "?fieldSelector=metadata.name%3Db")->body());
+  EXPECT_EQ(list.at("items").size(), 1U);
+  EXPECT_EQ(json::parse(Get(std::string(kCore))->body()).at("items").size(), 1U);
+  EXPECT_EQ(Do("DELETE", "/api/v1/events")->status(), 405);
+}
+
+TEST_F(ApiTest, DeletesTenThousandWithoutRunningOutOfStack) {
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_EQ(Post(Pod("e" + std::to_string(i)))->status(), 201);
+  }
+  const Client client = Do("DELETE", std::string(kCore));
+  client->WaitForEnd();
+  EXPECT_EQ(client->status(), 200);
+  EXPECT_EQ(store_.Stats().entries, 0U);
+}
+
+TEST_F(ApiTest, UnknownPathsAndMethods) {
+  struct Scenario {
+    const char* method;
+    const char* target;
+    int code;
+    const char* content_type;
+  };
+  const Scenario scenarios[] = {
+      {"GET", "/nothing", 404, "text/plain; charset=utf-8"},
+      {"GET", "/apis/example.com/v1/things", 404, "text/plain; charset=utf-8"},
+      {"GET", "/api/v1/pods", 404, "application/json"},
+      {"GET", "/api/v1/namespaces/default/pods/web", 404, "application/json"},
+      {"GET", "/api/v1/namespaces/default/events/a/status", 404, "application/json"},
+      {"POST", "/api/v1/events", 405, "application/json"},
+      {"HEAD", "/api/v1/events", 405, "application/json"},
+      {"POST", "/api/v1/namespaces/default/events/a", 405, "application/json"},
+      {"POST", "/version", 405, "application/json"},
+      {"POST", "/api/v1/watch/events", 405, "application/json"},
+  };
+  for (const Scenario& scenario : scenarios) {
+    SCOPED_TRACE(std::string(scenario.method) + " " + scenario.target);
+    const Client client = Do(scenario.method, scenario.target);
+    EXPECT_EQ(client->status(), scenario.code);
+    EXPECT_EQ(client->header("content-type"), scenario.content_type);
+  }
+}
+
+TEST_F(ApiTest, WatchesEndWithTheApi) {
+  ASSERT_EQ(Post(Pod("a"))->status(), 201);
+  const Client client = Get(std::string(kCore) + "?watch=true");
+  EXPECT_EQ(client->status(), 200);
+  EXPECT_EQ(client->header("content-type"), "application/json");
+  EXPECT_NE(client->body().find(R"({"type":"ADDED","object":{"kind":"Event")"), std::string::npos);
+  EXPECT_FALSE(client->ended());
+  api_->Stop();
+  client->WaitForEnd();
+  EXPECT_EQ(Get(std::string(kCore) + "?watch=true")->status(), 503);
+  EXPECT_EQ(Get(std::string(kCore))->status(), 200) << "only watches are over";
+}
+
+TEST_F(ApiTest, NamespacesAreThoseThatHaveEvents) {
+  Do("POST", "/api/v1/namespaces/shop/events",
+     R"({"metadata":{"name":"a"},"involvedObject":{"namespace":"shop"}})");
+  const json list = json::parse(Get("/api/v1/namespaces")->body());
+  std::vector<std::string> names;
+  for (const json& item : list.at("items")) names.push_back(item.at("metadata").at("name"));
+  EXPECT_EQ(names, (std::vector<std::string>{"default", "kube-system", "shop"}));
+  EXPECT_EQ(Get("/api/v1/namespaces/shop")->status(), 200);
+  const Client missing = Get("/api/v1/namespaces/none");
+  EXPECT_EQ(missing->status(), 404);
+  EXPECT_EQ(json::parse(missing->body()).at("message"), "namespaces \"none\" not found");
+  EXPECT_EQ(
+      json::parse(Get("/api/v1/namespaces", "application/json;as=Table;v=v1;g=meta.k8s.io")->body())
+          .at("rows")
+          .size(),
+      3U);
+}
+
+TEST_F(ApiTest, TellsHowLongEventsAreKept) {
+  const json retention = json::parse(Get("/herald/retention")->body());
+  EXPECT_EQ(retention.at("eventTTLSeconds"), 3600);
+  EXPECT_EQ(Get(std::string(kCore) + "?since=1h")->header("herald-event-ttl"), "3600");
+  EXPECT_EQ(Get(std::string(kCore))->header("herald-event-ttl"), "");
+}
+
+TEST_F(ApiTest, DiscoveryIsTheSameInEveryForm) {
+  const json core = json::parse(Get("/api/v1")->body());
+  const json group = json::parse(Get("/apis/events.k8s.io/v1/")->body());
+  std::vector<std::string> served;
+  for (const json& resource : core.at("resources")) {
+    if (!resource.at("verbs").empty()) served.push_back(resource.at("name"));
+  }
+  EXPECT_EQ(served, (std::vector<std::string>{"events", "namespaces"}));
+  EXPECT_EQ(group.at("resources").at(0).at("storageVersionHash"), "r2yiGXH7wu8=");
+
+  const std::string accept =
+      "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+  const Client aggregated = Get("/apis", accept);
+  EXPECT_EQ(aggregated->header("content-type"),
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+  EXPECT_EQ(json::parse(aggregated->body()).at("items").size(),
+            json::parse(Get("/apis")->body()).at("groups").size());
+  const Client again =
+      Do("GET", "/apis", "", {{"accept", accept}, {"if-none-match", aggregated->header("etag")}});
+  EXPECT_EQ(again->status(), 304);
+  EXPECT_EQ(again->body(), "");
+}
+
+// Every reference in a document leads to something in it.
+void CheckReferences(const json& document, const json& part) {
+  if (part.is_object()) {
+    for (const auto& [key, value] : part.items()) {
+      if (key == "$ref") {
+        const std::string path = value.get<std::string>().substr(1);
+        EXPECT_TRUE(document.contains(json::json_pointer(path))) << path;
+      } else {
+        CheckReferences(document, value);
+      }
+    }
+  } else if (part.is_array()) {
+    for (const json& element : part) CheckReferences(document, element);
+  }
+}
+
+TEST_F(ApiTest, OpenApiDescribesWhatIsServed) {
+  const json root = json::parse(Get("/openapi/v3")->body());
+  for (const char* path : {"api/v1", "apis/events.k8s.io/v1"}) {
+    const std::string url = root.at("paths").at(path).at("serverRelativeURL");
+    const Client client = Get(url);
+    ASSERT_EQ(client->status(), 200) << url;
+    EXPECT_EQ(client->header("cache-control"), "public, immutable");
+    const json document = json::parse(client->body());
+    CheckReferences(document, document);
+    const json& item =
+        document.at("paths").at("/" + std::string(path) + "/namespaces/{namespace}/events/{name}");
+    EXPECT_EQ(item.at("patch").at("x-kubernetes-group-version-kind").at("kind"), "Event");
+    bool validates = false;
+    for (const json& parameter : item.at("patch").at("parameters")) {
+      validates = validates || parameter.at("name") == "fieldValidation";
+    }
+    EXPECT_TRUE(validates) << "kubectl leaves validation to servers that say so";
+  }
+  const json v2 = json::parse(Get("/openapi/v2")->body());
+  CheckReferences(v2, v2);
+  EXPECT_TRUE(v2.at("definitions").contains("io.k8s.api.core.v1.Event"));
+  EXPECT_EQ(Get("/openapi/v3/api/v1?hash=0")->status(), 301);
+  EXPECT_EQ(Get("/openapi/v3/apis/apps/v1")->status(), 404);
+  const Client protobuf =
+      Get("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf");
+  EXPECT_EQ(protobuf->header("content-type"),
+            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+  EXPECT_EQ(protobuf->body().substr(0, 5), std::string_view("\x0a\x03"
+                                                            "2.0",
+                                                            5));
+}
+
+class RefusingApiTest : public ApiTest {
+ protected:
+  RefusingApiTest()
+      : ApiTest([] {
+          ApiOptions options;
+          options.authorize = [](const User&, const RequestInfo& info) {
+            return info.verb != "create";
+          };
+          options.admit = [](const User&, const Event& event) {
+            if (event.reason != "Spam") return Status();
+            Status::Parts parts;
+            parts.reason = StatusReason::kTooManyRequests;
+            parts.message = "slower";
+            parts.retry_after = seconds(7);
+            return Status(std::move(parts));
+          };
+          return options;
+        }()) {}
+};
+
+TEST_F(RefusingApiTest, APutThatCreatesNeedsASecondPermission) {
+  const Client client = Do("PUT", std::string(kCore) + "/a", Pod("a"));
+  EXPECT_EQ(client->status(), 403);
+  EXPECT_EQ(json::parse(client->body()).at("message"),
+            "events \"a\" is forbidden: User \"u\" cannot create resource \"events\" in API group "
+            "\"\" in the namespace \"default\"");
+}
+
+TEST_F(RefusingApiTest, WhatIsNotAdmittedIsToldWhenToComeBack) {
+  const Client client = Post(R"({"metadata":{"name":"a"},"involvedObject":{"namespace":"default"},)"
+                             R"("reason":"Spam"})");
+  EXPECT_EQ(client->status(), 429);
+  EXPECT_EQ(client->header("retry-after"), "7");
+}
+
+}  // namespace
+}  // namespace herald::server

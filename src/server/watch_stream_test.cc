@@ -1,0 +1,332 @@
+#include "server/watch_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "herald/api/codec.h"
+#include "server/stored_event.h"
+#include "server/test_responder.h"
+#include "store/memory_store.h"
+
+namespace herald::server {
+namespace {
+
+using std::chrono::seconds;
+
+class WatchStreamTest : public testing::Test {
+ protected:
+  ~WatchStreamTest() override {
+    streams_.Stop();
+    executor_.RunUntilIdle();
+  }
+
+  void Put(std::string name, const std::function<void(Event*)>& change = {},
+           std::string name_space = "n") {
+    Event event;
+    event.metadata.name = name;
+    event.metadata.namespace_ = name_space;
+    if (change) change(&event);
+    store_.Commit({.key = EventKey(name_space, name),
+                   .value = std::make_shared<const std::string>(EncodeStored(event))},
+                  [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
+  }
+  void Delete(std::string name) {
+    store_.Commit({.key = EventKey("n", name), .value = nullptr},
+                  [](const Result<store::Written>&) {});
+  }
+
+  WatchRequest Request() {
+    WatchRequest request;
+    request.filter = EventFilter("n", "", ListOptions());
+    request.timeout = seconds(600);
+    request.user = "u";
+    return request;
+  }
+  static WatchRequest Selecting(WatchRequest request, std::string_view labels) {
+    ListOptions options;
+    options.labels = *LabelSelector::Parse(labels);
+    request.filter = EventFilter("n", "", options);
+    return request;
+  }
+
+  std::shared_ptr<TestResponder> Open(WatchRequest request) {
+    auto responder = std::make_shared<TestResponder>();
+    const Status status = streams_.Open(std::move(request), responder,
+                                        [&] { responder->Start({.status = 200, .headers = {}}); });
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    executor_.RunUntilIdle();
+    return responder;
+  }
+
+  // "ADDED a@1, BOOKMARK @7"
+  static std::string Frames(const TestResponder& responder) {
+    std::string text;
+    const std::string body = responder.body();
+    std::string_view rest = body;
+    while (true) {
+      const auto frame = JsonCodec().NextFrame(rest);
+      if (!frame || !*frame) break;
+      rest.remove_prefix((*frame)->consumed);
+      const auto event = JsonCodec().DecodeWatchFrame((*frame)->payload, EventApi::kCoreV1);
+      if (!event) return "cannot decode: " + event.error().message();
+      if (!text.empty()) text += ", ";
+      text += WatchTypeName(event->type);
+      if (const auto* object = std::get_if<Event>(&event->object)) {
+        text += ' ' + object->metadata.name + '@' + object->metadata.resource_version;
+        if (object->metadata.annotations.contains("k8s.io/initial-events-end")) text += " end";
+      } else {
+        text += ' ' + std::to_string(std::get<Status>(event->object).code());
+      }
+    }
+    return text;
+  }
+
+  FakeClock clock_{WallTime(seconds(1'700'000'000))};
+  store::MemoryStore store_{[this] {
+    store::StoreOptions options;
+    options.schema = MakeEventSchema([](const Event&) { return seconds(36000); });
+    options.clock = &clock_;
+    options.background = false;
+    return options;
+  }()};
+  Executor executor_{{.threads = 0, .clock = &clock_}};
+  WatchStreams streams_{&store_, &executor_, {.max_watches = 5, .max_watches_per_user = 3}};
+};
+
+TEST_F(WatchStreamTest, TellsOfEveryChangeFromNowOn) {
+  Put("before");
+  const auto client = Open(Request());
+  EXPECT_EQ(Frames(*client), "");
+  Put("a");
+  Put("a", [](Event* event) { event->count = 2; });
+  Delete("a");
+  Put("elsewhere", {}, "other");
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), "ADDED a@2, MODIFIED a@3, DELETED a@4");
+}
+
+TEST_F(WatchStreamTest, GoesOnBehindAVersion) {
+  Put("a");
+  Put("b");
+  Put("c");
+  WatchRequest request = Request();
+  request.after = 1;
+  EXPECT_EQ(Frames(*Open(request)), "ADDED b@2, ADDED c@3");
+}
+
+TEST_F(WatchStreamTest, BeginsWithWhatIsThere) {
+  for (int i = 0; i < 600; ++i) Put("e" + std::to_string(1000 + i));
+  WatchRequest request = Request();
+  request.initial_events = true;
+  request.bookmarks = true;
+  const auto client = Open(request);
+  Put("z");
+  executor_.RunUntilIdle();
+  const std::string frames = Frames(*client);
+  EXPECT_TRUE(frames.starts_with("ADDED e1000@1, ADDED e1001@2, "));
+  EXPECT_TRUE(frames.ends_with("ADDED e1599@600, BOOKMARK @600 end, ADDED z@601"))
+      << frames.substr(frames.size() - 100);
+}
+
+TEST_F(WatchStreamTest, SaysWhenItCannotBeAsNewAsTheClient) {
+  WatchRequest request = Request();
+  request.initial_events = true;
+  request.not_older_than = 99;
+  const auto client = Open(request);
+  EXPECT_EQ(Frames(*client), "ERROR 504");
+  EXPECT_TRUE(client->ended());
+}
+
+TEST_F(WatchStreamTest, WhatBeginsToMatchIsNewAndWhatCeasesIsGone) {
+  const auto client = Open(Selecting(Request(), "app=web"));
+  const auto label = [](std::string value) {
+    return [value](Event* event) { event->metadata.labels["app"] = value; };
+  };
+  Put("a", label("db"));
+  Put("a", label("web"));
+  Put("a", [&](Event* event) {
+    label("web")(event);
+    event->count = 2;
+  });
+  Put("a", label("db"));
+  Put("a", label("web"));
+  Delete("a");
+  Put("b", label("db"));
+  Delete("b");
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), "ADDED a@2, MODIFIED a@3, DELETED a@4, ADDED a@5, DELETED a@6");
+}
+
+TEST_F(WatchStreamTest, ASlowClientHoldsUpNobodyAndMissesNothing) {
+  const auto slow = Open(Request());
+  const auto quick = Open(Request());
+  slow->StopReading();
+  const std::string text(10'000, 'x');
+  for (int i = 0; i < 100; ++i) {
+    Put("e" + std::to_string(100 + i), [&](Event* event) { event->message = text; });
+    executor_.RunUntilIdle();
+  }
+  EXPECT_TRUE(Frames(*quick).ends_with("ADDED e199@100"));
+  EXPECT_LT(slow->queued(), 2 * WatchStreams::kMaxQueuedBytes);
+  while (!Frames(*slow).ends_with("ADDED e199@100")) {
+    const std::size_t before = slow->body().size();
+    slow->ReadAll();
+    ASSERT_GT(slow->body().size(), before) << "it does not go on";
+  }
+  EXPECT_EQ(slow->body(), quick->body());
+}
+
+TEST_F(WatchStreamTest, AClientThatIsTooSlowIsToldThatItIsTooLate) {
+  WatchRequest request = Request();
+  const auto client = Open(request);
+  client->StopReading();
+  const std::string text(1'000'000, 'x');
+  Put("a", [&](Event* event) { event->message = text; });
+  executor_.RunUntilIdle();
+  for (int i = 0; i < 5; ++i) {
+    Put("b", [&](Event* event) { event->count = i; });
+    clock_.Advance(std::chrono::minutes(6));
+    store_.Maintain();
+  }
+  client->ReadAll();
+  EXPECT_EQ(Frames(*client), "ADDED a@1, ERROR 410");
+  EXPECT_TRUE(client->ended());
+  EXPECT_EQ(streams_.size(), 0U);
+}
+
+TEST_F(WatchStreamTest, ChangesAreEncodedOnceForAll) {
+  const auto first = Open(Request());
+  const auto second = Open(Request());
+  Put("a");
+  executor_.RunUntilIdle();
+  EXPECT_EQ(first->body(), second->body());
+  EXPECT_FALSE(first->body().empty());
+}
+
+TEST_F(WatchStreamTest, BookmarksTellHowFarItHasCome) {
+  WatchRequest request = Selecting(Request(), "none=here");
+  request.bookmarks = true;
+  const auto client = Open(request);
+  const auto without = Open(Selecting(Request(), "none=here"));
+  Put("a");
+  clock_.Advance(seconds(59));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), "");
+  clock_.Advance(seconds(2));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), "BOOKMARK @1");
+  clock_.Advance(seconds(70));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), "BOOKMARK @1") << "nothing new to tell";
+  Put("b");
+  clock_.Advance(seconds(70));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), "BOOKMARK @1, BOOKMARK @2");
+  EXPECT_EQ(Frames(*without), "");
+}
+
+TEST_F(WatchStreamTest, EndsAtItsTimeWithALastBookmark) {
+  WatchRequest request = Request();
+  request.bookmarks = true;
+  request.timeout = seconds(30);
+  const auto client = Open(request);
+  Put("elsewhere", {}, "other");
+  clock_.Advance(seconds(29));
+  executor_.RunUntilIdle();
+  EXPECT_FALSE(client->ended());
+  clock_.Advance(seconds(2));
+  executor_.RunUntilIdle();
+  EXPECT_TRUE(client->ended());
+  EXPECT_EQ(Frames(*client), "BOOKMARK @1");
+  EXPECT_EQ(streams_.size(), 0U);
+}
+
+TEST_F(WatchStreamTest, TablesTellTheirColumnsOnce) {
+  WatchRequest request = Request();
+  request.form.shape = Shape::kTable;
+  const auto client = Open(request);
+  Put("a");
+  Put("b");
+  executor_.RunUntilIdle();
+  const std::string body = client->body();
+  const std::size_t columns = body.find(R"("columnDefinitions":[{)");
+  ASSERT_NE(columns, std::string::npos);
+  EXPECT_EQ(body.find(R"("columnDefinitions":[{)", columns + 1), std::string::npos);
+  EXPECT_NE(body.find(R"("columnDefinitions":null)"), std::string::npos);
+}
+
+TEST_F(WatchStreamTest, ProtobufFramesCanBeReadBack) {
+  WatchRequest request = Request();
+  request.form.media = MediaType::kProtobuf;
+  const auto client = Open(request);
+  Put("a");
+  executor_.RunUntilIdle();
+  const std::string body = client->body();
+  const auto frame = ProtobufCodec().NextFrame(body);
+  ASSERT_TRUE(frame && *frame);
+  EXPECT_EQ((*frame)->consumed, body.size());
+  const auto event = ProtobufCodec().DecodeWatchFrame((*frame)->payload, EventApi::kCoreV1);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(std::get<Event>(event->object).metadata.name, "a");
+}
+
+TEST_F(WatchStreamTest, AVersionThatIsGoneEndsWithAnError) {
+  Put("a");
+  Put("b");
+  clock_.Advance(std::chrono::minutes(20));
+  store_.Maintain();
+  Put("c");
+  clock_.Advance(std::chrono::minutes(20));
+  store_.Maintain();
+  WatchRequest request = Request();
+  request.after = 1;
+  const auto client = Open(request);
+  EXPECT_EQ(Frames(*client), "ERROR 410");
+  EXPECT_NE(client->body().find("The resourceVersion for the provided watch is too old."),
+            std::string::npos);
+  EXPECT_TRUE(client->ended());
+}
+
+TEST_F(WatchStreamTest, ThereIsAnEndToWatches) {
+  std::vector<std::shared_ptr<TestResponder>> clients;
+  const auto refused = [&](std::string user) {
+    WatchRequest request = Request();
+    request.user = std::move(user);
+    auto responder = std::make_shared<TestResponder>();
+    bool started = false;
+    const Status status = streams_.Open(request, responder, [&] { started = true; });
+    EXPECT_EQ(started, status.ok());
+    clients.push_back(responder);
+    return status.code();
+  };
+  EXPECT_EQ(refused("u"), 200);
+  EXPECT_EQ(refused("u"), 200);
+  EXPECT_EQ(refused("u"), 200);
+  EXPECT_EQ(refused("u"), 429) << "of one user";
+  EXPECT_EQ(refused("v"), 200);
+  EXPECT_EQ(refused("w"), 200);
+  EXPECT_EQ(refused("x"), 429) << "of all";
+  clients[0]->Close();
+  EXPECT_EQ(streams_.size(), 4U);
+  EXPECT_EQ(refused("u"), 200) << "whoever goes makes room";
+}
+
+TEST_F(WatchStreamTest, StopEndsAllCleanlyAndForGood) {
+  const auto client = Open(Request());
+  streams_.Stop();
+  EXPECT_TRUE(client->ended());
+  EXPECT_EQ(streams_.size(), 0U);
+  auto late = std::make_shared<TestResponder>();
+  EXPECT_EQ(streams_.Open(Request(), late, [] {}).code(), 503);
+  streams_.Stop();
+}
+
+}  // namespace
+}  // namespace herald::server
