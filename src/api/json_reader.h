@@ -8,15 +8,7 @@
 #include <string>
 #include <string_view>
 
-<<<<<<< HEAD
 #include "herald/base/export.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-=======
->>>>>>> main
 namespace herald {
 
 // A JsonReader walks through one JSON text from front to back and hands out its
