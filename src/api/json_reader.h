@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "herald/base/export.h"
+
 namespace herald {
 
 // A JsonReader walks through one JSON text from front to back and hands out its
