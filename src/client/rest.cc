@@ -403,7 +403,7 @@ bool RestClient::Impl::TryAgain(const CallPtr& call, int code, const http::Heade
 
 void RestClient::Impl::Cancel(const CallPtr& call) {
   if (call->finished) return;
-  if (call->under_way) return transport_->Cancel(*call->under_way);
+  if (const auto id = call->under_way) return transport_->Cancel(*id);
   {
     const MutexLock lock(mu_);
     waiting_.erase(call);
@@ -416,10 +416,9 @@ void RestClient::Impl::Cancel(const CallPtr& call) {
 void RestClient::Impl::Finish(const CallPtr& call, Result<RestResponse> result) {
   if (std::exchange(call->finished, true)) return;
   call->on_stop.reset();
-  if (call->callbacks) {
-    // Moved out, so that what the callbacks hold goes with them.
-    const StreamCallbacks callbacks = *std::exchange(call->callbacks, std::nullopt);
-    if (callbacks.done) callbacks.done(result ? Status() : result.error());
+  // Moved out, so that what the callbacks hold goes with them.
+  if (const auto callbacks = std::exchange(call->callbacks, std::nullopt)) {
+    if (callbacks->done) callbacks->done(result ? Status() : result.error());
     return;
   }
   const Done done = std::exchange(call->done, nullptr);
