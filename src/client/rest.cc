@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/await.h"
+#include "client/proxy.h"
 #include "client/reaper.h"
 #include "client/rest_impl.h"
 #include "herald/api/answer.h"
@@ -448,7 +449,8 @@ RestClient::~RestClient() {
 Result<std::shared_ptr<RestClient>> RestClient::Open(ClientConfig config, RestOptions options) {
   http::ClientOptions http;
   http.url = config.server;
-  http.proxy_url = config.proxy_url;
+  http.proxy_url =
+      config.proxy_url.empty() ? ProxyFromEnvironment(config.server) : config.proxy_url;
   http.allow_http2 = options.allow_http2;
   http.plain_http2 = options.plain_http2;
   http.connect_timeout = options.connect_timeout;
