@@ -56,6 +56,9 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60)
 interop: ## compare with the real Kubernetes libraries and a real kube-apiserver; needs Go
 	@tools/install-deps interop
 	@test/interop/run check
+	@tools/install-deps build test
+	@tools/build dev client_cluster_test
+	@test/interop/run with build/dev/test/client_cluster_test
 
 goldens: ## write the golden vectors and kube-apiserver's answers anew; needs Go
 	@tools/install-deps interop

@@ -22,15 +22,7 @@ herald_dependency(threads PACKAGE Threads TARGET Threads::Threads PC_LIBS -pthre
 herald_dependency(fmt PACKAGE fmt VERSION 9 TARGET fmt::fmt PC_REQUIRES fmt)
 
 if(HERALD_CLIENT OR HERALD_SERVER)
-  # Debian's nghttp2 comes without a CMake package.
-  find_library(HERALD_NGHTTP2_LIBRARY nghttp2 REQUIRED)
-  find_path(HERALD_NGHTTP2_INCLUDE nghttp2/nghttp2.h REQUIRED)
-  add_library(nghttp2::nghttp2 UNKNOWN IMPORTED GLOBAL)
-  set_target_properties(nghttp2::nghttp2 PROPERTIES
-    IMPORTED_LOCATION ${HERALD_NGHTTP2_LIBRARY}
-    INTERFACE_INCLUDE_DIRECTORIES ${HERALD_NGHTTP2_INCLUDE})
-  set_property(GLOBAL PROPERTY herald_nghttp2_target nghttp2::nghttp2)
-  set_property(GLOBAL PROPERTY herald_nghttp2_pc_requires libnghttp2)
+  herald_dependency(nghttp2 PACKAGE nghttp2 TARGET nghttp2::nghttp2 PC_REQUIRES libnghttp2)
   herald_dependency(boost PACKAGE Boost VERSION 1.81 TARGET Boost::headers)
   herald_dependency(ssl PACKAGE OpenSSL VERSION 3 TARGET OpenSSL::SSL PC_REQUIRES libssl)
   herald_dependency(crypto PACKAGE OpenSSL VERSION 3 TARGET OpenSSL::Crypto PC_REQUIRES libcrypto)

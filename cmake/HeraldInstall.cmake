@@ -79,6 +79,9 @@ install(FILES
   ${PROJECT_BINARY_DIR}/package/herald-config.cmake
   ${PROJECT_BINARY_DIR}/package/herald-config-version.cmake
   DESTINATION ${herald_cmake_dir})
+if("http" IN_LIST components)
+  install(FILES ${PROJECT_SOURCE_DIR}/cmake/Findnghttp2.cmake DESTINATION ${herald_cmake_dir})
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(PROJECT_IS_TOP_LEVEL)

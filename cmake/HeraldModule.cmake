@@ -93,7 +93,7 @@ function(herald_library name)
   set_property(GLOBAL PROPERTY herald_${name}_public_deps ${arg_PUBLIC_DEPS})
   set_property(GLOBAL PROPERTY herald_${name}_private_deps ${arg_PRIVATE_DEPS})
 
-  if(BUILD_SHARED_LIBS AND NOT arg_INTERNAL)
+  if(BUILD_SHARED_LIBS)
     herald_internal_targets(internal ${arg_PUBLIC_DEPS} ${arg_PRIVATE_DEPS})
     add_library(herald-${name}-internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:herald-${name}>)
     target_include_directories(herald-${name}-internal INTERFACE ${PROJECT_SOURCE_DIR}/include)

@@ -70,8 +70,8 @@
 // must call nothing here, not even to free what it inherited, until it execs. A library
 // that is merely loaded has neither threads nor locks, so forking is safe.
 //
-// Signals. The library writes to no file, pipe or socket, so it never causes a SIGPIPE
-// (your sink's function may). It sets no handlers; its threads have the signal mask of
+// Signals. The library writes to sockets in a way that never causes a SIGPIPE (your
+// sink's function may). It sets no handlers; its threads have the signal mask of
 // the thread that made the object.
 //
 // The end of the process. Nothing happens by itself: call herald_broadcaster_shutdown()
@@ -154,6 +154,26 @@ typedef int (*herald_write_function)(void* user_data, const herald_request* requ
 // handed to each call and must live until herald_sink_free() has returned.
 HERALD_C_API herald_sink* herald_sink_from_function(herald_write_function write,
                                                     void* user_data) HERALD_C_NOEXCEPT;
+
+// Which API server a sink writes to, and as whom.
+typedef struct herald_cluster_options {
+  size_t size;             // sizeof(herald_cluster_options)
+  const char* kubeconfig;  // a file; NULL: the files of the environment variable KUBECONFIG, the
+                           // service account of the pod this runs in, or ~/.kube/config,
+                           // whichever is found first
+  const char* context;     // of the kubeconfig; NULL: its current one
+  const char* user_agent;  // NULL: the program's name
+  int in_cluster;          // 1: only the pod's service account
+  int protobuf;            // 1: Kubernetes' protobuf instead of JSON
+} herald_cluster_options;
+
+// A sink that writes to an API server, several events at once over one connection.
+// Certificates and tokens may change under way. `options` may be NULL. Does not connect
+// yet: a server that cannot be reached is an error of each write, which is tried again.
+// NULL if there is no configuration (HERALD_NOT_FOUND) or it makes no sense
+// (HERALD_INVALID_ARGUMENT); HERALD_INTERNAL in a library that was built without the client.
+HERALD_C_API herald_sink* herald_sink_from_cluster(const herald_cluster_options* options)
+    HERALD_C_NOEXCEPT;
 
 // Waits for the call under way, if there is one; when this returns, the function is not
 // running and never will. Requests that broadcasters still have for it count as

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "herald/base/export.h"
 #include "herald/base/status.h"
 
 namespace herald {
@@ -30,7 +31,7 @@ namespace herald {
 // times its text in memory (for a list of empty lists), typically 5 times.
 //
 // Thread-compatible. Moved, never copied by accident: see Clone().
-class Json {
+class HERALD_EXPORT Json {
  public:
   enum class Type : std::uint8_t { kNull, kBool, kNumber, kString, kArray, kObject };
   using Array = std::vector<Json>;
@@ -108,11 +109,11 @@ struct JsonParseOptions {
 void AddFieldError(std::string error, std::vector<std::string>* errors);
 
 // The document in `text`, or kBadRequest with Go's words.
-Result<Json> ParseJson(std::string_view text, const JsonParseOptions& options = {});
+HERALD_EXPORT Result<Json> ParseJson(std::string_view text, const JsonParseOptions& options = {});
 
 // The document in one normal form: as Go writes what it has decoded. Numbers are
 // written by value (1.0 becomes 1).
-void AppendJson(const Json& json, std::string* out);
+HERALD_EXPORT void AppendJson(const Json& json, std::string* out);
 
 // The document as it was written, without spaces. Only containers that were changed
 // have their members sorted. This is what is left when Go decodes no deeper than it

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "herald/base/export.h"
+
 namespace herald {
 
 // A JsonReader walks through one JSON text from front to back and hands out its
@@ -29,8 +31,9 @@ namespace herald {
 // After the first error every call returns false, zero or nothing, so a caller
 // may look at ok() once, at the end.
 //
-// Thread-confined. The text must outlive the reader and all views it hands out.
-class JsonReader {
+// Thread-confined. (Exported for client, which may be another shared library.) The text must
+// outlive the reader and all views it hands out.
+class HERALD_EXPORT JsonReader {
  public:
   enum class Type : std::uint8_t { kObject, kArray, kString, kNumber, kBool, kNull, kError };
 

@@ -16,7 +16,7 @@ namespace herald {
 // Go's encoding/json writes: also for < > & and the two line separators, which
 // would be dangerous inside a page of HTML, and \ufffd for each byte that is no
 // UTF-8.
-void AppendJsonString(std::string_view text, std::string* out);
+HERALD_EXPORT void AppendJsonString(std::string_view text, std::string* out);
 
 // Appends a JSON text without the white space between its tokens and with < > &
 // and the line separators escaped, as Go writes a value that was kept as raw JSON.

@@ -20,7 +20,8 @@ namespace herald {
 // words and under its function names; nothing if all is well.
 std::vector<std::string> IsDns1123Label(std::string_view value);      // "my-name", 63 bytes
 std::vector<std::string> IsDns1123Subdomain(std::string_view value);  // "example.com", 253 bytes
-HERALD_EXPORT std::vector<std::string> IsQualifiedName(std::string_view value);  // "a.com/MyName"
+// Exported for record, which may be another shared library. "example.com/MyName"
+HERALD_EXPORT std::vector<std::string> IsQualifiedName(std::string_view value);
 std::vector<std::string> IsValidLabelValue(std::string_view value);  // "MyValue" or nothing
 
 // The rule of IsDns1123Subdomain() without its limit, for who needs no words.

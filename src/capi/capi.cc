@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "capi/cluster_sink.h"
 #include "herald/api/answer.h"
 #include "herald/api/codec.h"
 #include "herald/base/executor.h"
@@ -536,6 +537,32 @@ herald_sink* herald_sink_from_function(herald_write_function write, void* user_d
     if (write == nullptr) return FailNull("write");
     auto sink = std::make_shared<herald::FunctionSink>(write, user_data);
     made = std::make_unique<herald_sink>(herald_sink{sink, [sink] { sink->Close(); }});
+    return HERALD_OK;
+  });
+}
+
+herald_sink* herald_sink_from_cluster(const herald_cluster_options* options) noexcept {
+  return GuardedNew<herald_sink>([&](std::unique_ptr<herald_sink>& made) {
+    herald_cluster_options given = {};
+    if (options != nullptr) {
+      const herald_status status = herald::ReadSized(options, "options", &given);
+      if (status != HERALD_OK) return status;
+    }
+    herald::Result<herald::ClusterSink> sink =
+        herald::OpenClusterSink({.kubeconfig = std::string(Text(given.kubeconfig)),
+                                 .context = std::string(Text(given.context)),
+                                 .user_agent = std::string(Text(given.user_agent)),
+                                 .in_cluster = given.in_cluster != 0,
+                                 .protobuf = given.protobuf != 0});
+    if (!sink) {
+      const herald::StatusReason reason = sink.error().reason();
+      return Fail(reason == herald::StatusReason::kNotFound           ? HERALD_NOT_FOUND
+                  : reason == herald::StatusReason::kMethodNotAllowed ? HERALD_INTERNAL
+                                                                      : HERALD_INVALID_ARGUMENT,
+                  sink.error().message());
+    }
+    made =
+        std::make_unique<herald_sink>(herald_sink{std::move(sink->sink), std::move(sink->close)});
     return HERALD_OK;
   });
 }

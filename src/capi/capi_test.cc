@@ -1,10 +1,17 @@
 // The C interface, through nothing but its header and the shared library.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): setenv() is POSIX
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <condition_variable>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -866,6 +873,140 @@ TEST(CapiTest, AccountsForWhatManyThreadsRecordWhileTheServerFails) {
   EXPECT_EQ(stats.in_flight, 0u);
   EXPECT_GT(stats.outcomes[HERALD_OUTCOME_WRITTEN], 0u);
   EXPECT_GT(stats.outcomes[HERALD_OUTCOME_REJECTED], 0u);
+}
+
+// An API server for one event: takes one request on one connection and gives it back.
+class OneRequestServer {
+ public:
+  OneRequestServer() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(::bind(socket_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(socket_, 1), 0);
+    ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~OneRequestServer() {
+    ::shutdown(socket_, SHUT_RDWR);
+    thread_.join();
+    ::close(socket_);
+  }
+  OneRequestServer(const OneRequestServer&) = delete;
+  OneRequestServer& operator=(const OneRequestServer&) = delete;
+  int port() const { return port_; }
+  const std::string& request() const { return request_; }  // once it was answered
+
+ private:
+  void Serve() {
+    const int connection = ::accept(socket_, nullptr, nullptr);
+    if (connection < 0) return;
+    char buffer[4096];
+    std::size_t body = std::string::npos, length = 0;
+    while (body == std::string::npos || request_.size() < body + length) {
+      const ssize_t n = ::read(connection, buffer, sizeof(buffer));
+      if (n <= 0) break;
+      request_.append(buffer, static_cast<std::size_t>(n));
+      const std::size_t end = request_.find("\r\n\r\n");
+      if (body != std::string::npos || end == std::string::npos) continue;
+      body = end + 4;
+      std::string head = request_.substr(0, end);
+      std::transform(head.begin(), head.end(), head.begin(),
+                     [](unsigned char c) { return std::tolower(c); });
+      const std::size_t field = head.find("content-length: ");
+      if (field != std::string::npos) length = std::stoul(head.substr(field + 16));
+    }
+    const std::string content = request_.substr(std::min(body, request_.size()));
+    const std::string answer =
+        "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: " +
+        std::to_string(content.size()) + "\r\n\r\n" + content;
+    (void)!::write(connection, answer.data(), answer.size());
+    // Until the client has read it and goes.
+    while (::read(connection, buffer, sizeof(buffer)) > 0) {
+    }
+    ::close(connection);
+  }
+
+  const int socket_;
+  int port_ = 0;
+  std::string request_;
+  std::thread thread_;
+};
+
+class ClusterSinkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}) {
+      ::unsetenv(name);
+    }
+    ::setenv("HOME", "/nonexistent", 1);
+    EXPECT_EQ(herald_sink_from_cluster(nullptr), nullptr);
+    if (LastError().find("built without") != std::string::npos) {
+      GTEST_SKIP() << "HERALD_CLIENT is off";
+    }
+  }
+  static std::string Kubeconfig(const std::string& server) {
+    std::string path = "/tmp/herald-capi-test-XXXXXX";
+    ::close(::mkstemp(path.data()));
+    std::ofstream(path) << "clusters: [{name: c, cluster: {server: \"" << server
+                        << "\"}}]\ncontexts: [{name: k, context: {cluster: c, user: u}}]\n"
+                           "current-context: k\n";
+    return path;
+  }
+};
+
+TEST_F(ClusterSinkTest, SaysWhyThereIsNone) {
+  EXPECT_NE(LastError().find("no kubeconfig"), std::string::npos) << LastError();
+  auto options = Sized<herald_cluster_options>();
+  options.in_cluster = 1;
+  EXPECT_EQ(herald_sink_from_cluster(&options), nullptr);
+  EXPECT_NE(LastError().find("not in a pod"), std::string::npos) << LastError();
+  options.in_cluster = 0;
+  options.kubeconfig = "/no/such/file";
+  EXPECT_EQ(herald_sink_from_cluster(&options), nullptr);
+  EXPECT_NE(LastError().find("/no/such/file"), std::string::npos) << LastError();
+  const std::string path = Kubeconfig("http://127.0.0.1:1");
+  options.kubeconfig = path.c_str();
+  options.context = "other";
+  EXPECT_EQ(herald_sink_from_cluster(&options), nullptr);
+  EXPECT_NE(LastError().find("context \"other\""), std::string::npos) << LastError();
+  options.size = 3;
+  EXPECT_EQ(herald_sink_from_cluster(&options), nullptr);
+  ::unlink(path.c_str());
+}
+
+TEST_F(ClusterSinkTest, WritesToTheServerOfAKubeconfig) {
+  OneRequestServer server;
+  const std::string path = Kubeconfig("http://127.0.0.1:" + std::to_string(server.port()));
+  auto options = Sized<herald_cluster_options>();
+  options.kubeconfig = path.c_str();
+  options.user_agent = "capi-test/1";
+  Owned<herald_sink> sink(herald_sink_from_cluster(&options));
+  ASSERT_NE(sink, nullptr) << LastError();
+  ::unlink(path.c_str());
+  const Owned<herald_broadcaster> broadcaster(herald_broadcaster_new(nullptr));
+  ASSERT_EQ(herald_broadcaster_start_recording_to_sink(broadcaster.get(), sink.get(), nullptr),
+            HERALD_OK);
+  auto who = Sized<herald_recorder_options>();
+  who.component = "node-agent";
+  const Owned<herald_recorder> recorder(herald_recorder_new(broadcaster.get(), &who));
+  const herald_reference pod = Pod();
+  herald_recorder_event(recorder.get(), &pod, HERALD_NORMAL, "Started", "Started it");
+  ASSERT_EQ(herald_broadcaster_flush(broadcaster.get(), kPatienceMs, nullptr), HERALD_OK);
+  auto stats = Sized<herald_stats>();
+  ASSERT_EQ(herald_broadcaster_stats(broadcaster.get(), 0, &stats), HERALD_OK);
+  EXPECT_EQ(stats.outcomes[HERALD_OUTCOME_WRITTEN], 1u);
+  EXPECT_EQ(server.request().substr(0, 47), "POST /api/v1/namespaces/default/events HTTP/1.1");
+  EXPECT_NE(server.request().find("capi-test/1"), std::string::npos);
+  EXPECT_NE(server.request().find("Started it"), std::string::npos);
+
+  sink.reset();
+  herald_recorder_event(recorder.get(), &pod, HERALD_NORMAL, "Gone", "Nobody takes it");
+  ASSERT_EQ(herald_broadcaster_flush(broadcaster.get(), kPatienceMs, nullptr), HERALD_OK);
+  ASSERT_EQ(herald_broadcaster_stats(broadcaster.get(), 0, &stats), HERALD_OK);
+  EXPECT_EQ(stats.outcomes[HERALD_OUTCOME_REJECTED], 1u);
 }
 
 }  // namespace

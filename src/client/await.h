@@ -26,8 +26,10 @@ Result<T> Await(Start&& start) {
     state->ready.NotifyAll();
   }));
   MutexLock lock(state->mu);
-  while (!state->result) state->ready.Wait(lock);
-  return std::move(*state->result);
+  for (;;) {
+    if (std::optional<Result<T>>& result = state->result) return std::move(*result);
+    state->ready.Wait(lock);
+  }
 }
 
 // A Result of nothing.

@@ -10,7 +10,10 @@
 
 #include "base/mutex.h"
 #include "herald/api/codec.h"
+#include "herald/client/dynamic.h"
 #include "herald/client/events.h"
+#include "herald/client/informer.h"
+#include "herald/client/json_value.h"
 #include "herald/client/rest.h"
 #include "herald/client/rest_sink.h"
 #include "herald/record/broadcaster.h"
@@ -189,6 +192,99 @@ TEST_P(EitherHttp, MayBeDroppedByItsOwnCallback) {
 
 INSTANTIATE_TEST_SUITE_P(Http, EitherHttp, ::testing::Bool(),
                          [](const auto& row) { return row.param ? "Two" : "One"; });
+
+TEST(Loopback, ReviewsWhatTheAccountMayDo) {
+  // May write events through v1 in "shop", and nothing else.
+  Loopback loopback([](const http::Request& request, const http::Peer&,
+                       const std::shared_ptr<http::Responder>& responder) {
+    EXPECT_EQ(request.target, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+    const auto review = JsonValue::Parse(request.body);
+    const JsonValue& asked = (*review)["spec"]["resourceAttributes"];
+    EXPECT_EQ(asked["resource"].String(), "events");
+    const bool allowed = asked["group"].String().empty() && asked["namespace"].String() == "shop";
+    JsonValue answer;
+    answer.Member("status").Member("allowed") = allowed;
+    if (!allowed) answer.Member("status").Member("reason") = "no role";
+    responder->Send({201, {{"content-type", "application/json"}}, answer.ToString()});
+  });
+  auto rest = RestClient::Open(loopback.config());
+  ASSERT_TRUE(rest);
+  const auto rows = ReviewEventAccess(**rest, {"shop", ""});
+  ASSERT_TRUE(rows) << rows.error().ToString();
+  ASSERT_EQ(rows->size(), 4U);
+  for (const EventAccess& row : *rows) {
+    const bool expected = row.api == EventApi::kCoreV1 && row.namespace_ == "shop";
+    EXPECT_EQ(row.may_create, expected);
+    EXPECT_EQ(row.may_patch, expected);
+    EXPECT_EQ(row.reason, expected ? "" : "no role");
+  }
+}
+
+TEST(Loopback, FindsOutWhichApiAServerHas) {
+  std::atomic<bool> old{false};
+  Loopback loopback([&](const http::Request&, const http::Peer&,
+                        const std::shared_ptr<http::Responder>& responder) {
+    if (old) return responder->Send({404, {{"content-type", "text/plain"}}, "404 page not found"});
+    responder->Send({200,
+                     {{"content-type", "application/json"}},
+                     R"({"kind":"APIResourceList","resources":[{"name":"events"}]})"});
+  });
+  auto rest = RestClient::Open(loopback.config());
+  ASSERT_TRUE(rest);
+  EXPECT_EQ(EventsClient::Discover(**rest).value_or(EventApi::kCoreV1), EventApi::kEventsV1);
+  const DynamicClient events(*rest, {"events.k8s.io", "v1", "events"});
+  const DynamicClient others(*rest, {"events.k8s.io", "v1", "others"});
+  EXPECT_TRUE(events.Exists().value_or(false));
+  EXPECT_FALSE(others.Exists().value_or(true));
+  old = true;
+  EXPECT_EQ(EventsClient::Discover(**rest).value_or(EventApi::kEventsV1), EventApi::kCoreV1);
+  EXPECT_FALSE(events.Exists().value_or(true));
+}
+
+TEST(Loopback, FollowsAServerThroughItsRestarts) {
+  // Each watch is cut after one change; the informer ends up with all of them.
+  std::atomic<int> version{10};
+  const auto pod = [](int n) {
+    return R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"p)" + std::to_string(n) +
+           R"(","namespace":"default","resourceVersion":")" + std::to_string(n) + R"("}})";
+  };
+  Loopback loopback([&](const http::Request& request, const http::Peer&,
+                        const std::shared_ptr<http::Responder>& responder) {
+    if (request.target.find("watch=true") == std::string::npos) {
+      return responder->Send(
+          {200,
+           {{"content-type", "application/json"}},
+           R"({"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":")" +
+               std::to_string(version) + R"("},"items":[]})"});
+    }
+    responder->Start({200, {{"content-type", "application/json"}}});
+    if (version < 15) {
+      responder->Write(std::make_shared<const std::string>(R"({"type":"ADDED","object":)" +
+                                                           pod(++version) + "}\n"));
+    }
+    responder->End();
+  });
+  auto rest = RestClient::Open(loopback.config());
+  ASSERT_TRUE(rest);
+  Mutex mu;
+  CondVar changed;
+  std::vector<std::string> added;
+  Informer<Object> informer(*rest, {"", "v1", "pods"});
+  informer.AddHandler({.on_add = [&](const auto& object) {
+    const MutexLock lock(mu);
+    added.push_back(object->name());
+    changed.NotifyAll();
+  }});
+  informer.Start();
+  EXPECT_TRUE(informer.WaitForSync(seconds(60)));
+  {
+    MutexLock lock(mu);
+    while (added.size() < 5) changed.Wait(lock);
+    EXPECT_EQ(added, (std::vector<std::string>{"p11", "p12", "p13", "p14", "p15"}));
+  }
+  informer.Stop();
+  EXPECT_EQ(informer.size(), 5U);
+}
 
 TEST(Loopback, TellsThatNobodyListens) {
   ClientConfig config;

@@ -19,6 +19,11 @@ inline const Codec& CodecOf(std::string_view content_type) {
   return content_type.starts_with(ProtobufCodec().media_type()) ? ProtobufCodec() : JsonCodec();
 }
 
+// The question which of the two APIs a server has, and what its answer means: an error
+// where it does not tell.
+RestRequest DiscoveryRequest();
+Result<EventApi> ReadDiscovery(const Result<RestResponse>& answer);
+
 // Puts the event into the body.
 void AddEvent(const Event& event, EventApi api, WireFormat format, RestRequest* request);
 

@@ -38,21 +38,7 @@ EventsClient::EventsClient(std::shared_ptr<RestClient> rest, EventsClientOptions
     : rest_(std::move(rest)), options_(options) {}
 
 Result<EventApi> EventsClient::Discover(RestClient& rest, const std::stop_token& stop) {
-  RestRequest request;
-  request.path = "/apis/events.k8s.io/v1";
-  request.group = "events.k8s.io";
-  request.resource = "events";
-  const Result<RestResponse> response = rest.Send(std::move(request), stop);
-  if (!response) {
-    if (response.error().code() == 404) return EventApi::kCoreV1;
-    return response.error();
-  }
-  const Result<JsonValue> list = JsonValue::Parse(response->body);
-  if (!list) return list.error();
-  for (const JsonValue& resource : (*list)["resources"].array()) {
-    if (resource["name"].String() == "events") return EventApi::kEventsV1;
-  }
-  return EventApi::kCoreV1;
+  return ReadDiscovery(rest.Send(DiscoveryRequest(), stop));
 }
 
 RestRequest EventsClient::MakeRequest(std::string_view method, std::string_view namespace_,

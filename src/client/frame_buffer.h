@@ -35,11 +35,11 @@ class FrameBuffer {
       const Result<std::optional<Codec::Frame>> frame = codec_.NextFrame(bytes.substr(done));
       if (!frame) {
         error = frame.error();
-      } else if (!*frame) {
-        break;
+      } else if (const std::optional<Codec::Frame>& whole = *frame) {
+        done += whole->consumed;
+        error = on_frame(whole->payload);
       } else {
-        done += (*frame)->consumed;
-        error = on_frame((*frame)->payload);
+        break;
       }
     }
     if (rest_.empty()) {

@@ -78,7 +78,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
   }
 
   void Stop() {
-    Watcher<T>* const started = watcher();
+    ResourceWatcher<T>* const started = watcher();
     if (started != nullptr) started->Stop();
     MutexLock lock(mu_);
     stopped_ = true;
@@ -141,7 +141,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
   };
 
   Transport& transport() { return rest_->impl().transport(); }
-  Watcher<T>* watcher() {
+  ResourceWatcher<T>* watcher() {
     const MutexLock lock(mu_);
     return watcher_ ? &*watcher_ : nullptr;
   }
@@ -318,7 +318,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
   ByName<Pointer> objects_;
   std::map<std::string, Index, std::less<>> indexes_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<const Handler>> handlers_ GUARDED_BY(mu_);
-  std::optional<Watcher<T>> watcher_ GUARDED_BY(mu_);
+  std::optional<ResourceWatcher<T>> watcher_ GUARDED_BY(mu_);
 };
 
 template <typename T>

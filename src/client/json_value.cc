@@ -2,7 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <optional>
 #include <utility>
 
 #include "api/json.h"
@@ -23,57 +22,65 @@ JsonValue FromNumber(std::string_view text) {
   return std::get<double>(number);
 }
 
-std::optional<JsonValue> Read(JsonReader* reader, int depth) {
-  if (depth > JsonValue::kMaxDepth) return std::nullopt;
+// False where the reader has failed, or the document is too deep.
+bool Read(JsonReader* reader, int depth, JsonValue* out) {
+  if (depth > JsonValue::kMaxDepth) return false;
   switch (reader->Peek()) {
     case JsonReader::Type::kObject: {
-      JsonValue::Object members;
+      JsonValue::Object& members = out->MutableObject();
       for (bool more = reader->BeginObject(); more; more = reader->NextMember()) {
         std::string key(reader->ReadKey());
-        std::optional<JsonValue> value = Read(reader, depth + 1);
-        if (!value) return std::nullopt;
         // Written sorted by nearly everyone, so the end is the place to look first.
-        members.insert_or_assign(members.end(), std::move(key), std::move(*value));
+        const auto it = members.try_emplace(members.end(), std::move(key));
+        if (!Read(reader, depth + 1, &it->second)) return false;
       }
-      return JsonValue(std::move(members));
+      break;
     }
     case JsonReader::Type::kArray: {
-      JsonValue::Array elements;
+      JsonValue::Array& elements = out->MutableArray();
       for (bool more = reader->BeginArray(); more; more = reader->NextElement()) {
-        std::optional<JsonValue> value = Read(reader, depth + 1);
-        if (!value) return std::nullopt;
-        elements.push_back(std::move(*value));
+        if (!Read(reader, depth + 1, &elements.emplace_back())) return false;
       }
-      return JsonValue(std::move(elements));
+      break;
     }
     case JsonReader::Type::kString:
-      return JsonValue(reader->ReadStringView());
+      *out = JsonValue(reader->ReadStringView());
+      break;
     case JsonReader::Type::kNumber: {
       const std::string_view text = reader->ReadNumber();
-      if (!reader->ok()) return std::nullopt;
-      return FromNumber(text);
+      if (reader->ok()) *out = FromNumber(text);
+      break;
     }
     case JsonReader::Type::kBool:
-      return JsonValue(reader->ReadBool());
+      *out = JsonValue(reader->ReadBool());
+      break;
     case JsonReader::Type::kNull:
       reader->ReadNull();
-      return JsonValue();
+      *out = JsonValue();
+      break;
     case JsonReader::Type::kError:
       break;
   }
-  return std::nullopt;
+  return reader->ok();
 }
 
 }  // namespace
 
+JsonValue::JsonValue(const JsonValue&) = default;
+JsonValue::JsonValue(JsonValue&&) noexcept = default;
+JsonValue& JsonValue::operator=(const JsonValue&) = default;
+JsonValue& JsonValue::operator=(JsonValue&&) noexcept = default;
+JsonValue::~JsonValue() = default;
+
 Result<JsonValue> JsonValue::Parse(std::string_view text) {
   JsonReader reader(text);
-  std::optional<JsonValue> value = Read(&reader, 0);
-  if (!reader.ok() || (value && !reader.Finish())) {
+  Result<JsonValue> value{JsonValue()};
+  const bool read = Read(&reader, 0, &*value);
+  if (!reader.ok() || (read && !reader.Finish())) {
     return Status(StatusReason::kBadRequest, reader.error());
   }
-  if (!value) return Status(StatusReason::kBadRequest, "the document is nested too deeply");
-  return std::move(*value);
+  if (!read) return Status(StatusReason::kBadRequest, "the document is nested too deeply");
+  return value;
 }
 
 bool JsonValue::Bool(bool fallback) const {
@@ -124,11 +131,15 @@ const JsonValue& JsonValue::At(std::size_t index) const {
 }
 
 JsonValue& JsonValue::Member(std::string_view key) {
-  if (!is_object()) value_ = Object();
-  auto& members = std::get<Object>(value_);
+  Object& members = MutableObject();
   const auto it = members.find(key);
   return it != members.end() ? it->second
                              : members.emplace(std::string(key), JsonValue()).first->second;
+}
+
+JsonValue::Object& JsonValue::MutableObject() {
+  if (!is_object()) value_ = Object();
+  return std::get<Object>(value_);
 }
 
 JsonValue::Array& JsonValue::MutableArray() {

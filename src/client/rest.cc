@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/await.h"
+#include "client/proxy.h"
 #include "client/reaper.h"
 #include "client/rest_impl.h"
 #include "herald/api/answer.h"
@@ -91,7 +92,7 @@ RestClient::Impl::Impl(ClientConfig config, RestOptions options,
       limits_{static_cast<float>(options_.qps), std::max(options_.burst, 1)},
       credentials_(std::move(credentials)),
       worker_(credentials_->slow() ? std::make_unique<Executor>() : nullptr),
-      transport_(std::move(transport)) {}
+      transport_(transport.release()) {}
 
 RestClient::Impl::~Impl() {
   std::unordered_set<CallPtr> waiting;
@@ -104,8 +105,13 @@ RestClient::Impl::~Impl() {
   }
   stopping_.request_stop();
   if (worker_) worker_->Stop();
+  {
+    const MutexLock lock(stop_mu_);
+    gone_ = true;
+  }
+  delete transport_;
+  // Nobody else is left who could go on with these.
   for (const CallPtr& call : waiting) Finish(call, Closed());
-  transport_.reset();
 }
 
 void RestClient::Impl::Send(RestRequest request, Done done, const std::stop_token& stop) {
@@ -134,8 +140,10 @@ void RestClient::Impl::Begin(const CallPtr& call) {
   transport_->Post([this, call] {
     EndWait(call);
     if (call->finished) return;
-    call->on_stop.emplace(call->stop,
-                          [this, call] { transport_->Post([this, call] { Cancel(call); }); });
+    call->on_stop.emplace(call->stop, [this, call] {
+      const MutexLock lock(stop_mu_);
+      if (!gone_) transport_->Post([this, call] { Cancel(call); });
+    });
     Proceed(call);
   });
 }
@@ -277,10 +285,13 @@ http::Request RestClient::Impl::MakeRequest(const Call& call,
 }
 
 void RestClient::Impl::Dispatch(const CallPtr& call, const Credentials::Shown& shown) {
+  bool closed = false;
   {
     const MutexLock lock(mu_);
-    ++stats_.requests;
+    closed = closed_;
+    if (!closed) ++stats_.requests;
   }
+  if (closed) return Finish(call, Closed());
   call->generation = shown.generation;
   http::CallOptions options;
   options.repeatable = call->request.method == "GET";
@@ -393,7 +404,7 @@ bool RestClient::Impl::TryAgain(const CallPtr& call, int code, const http::Heade
 
 void RestClient::Impl::Cancel(const CallPtr& call) {
   if (call->finished) return;
-  if (call->under_way) return transport_->Cancel(*call->under_way);
+  if (const auto id = call->under_way) return transport_->Cancel(*id);
   {
     const MutexLock lock(mu_);
     waiting_.erase(call);
@@ -406,10 +417,9 @@ void RestClient::Impl::Cancel(const CallPtr& call) {
 void RestClient::Impl::Finish(const CallPtr& call, Result<RestResponse> result) {
   if (std::exchange(call->finished, true)) return;
   call->on_stop.reset();
-  if (call->callbacks) {
-    // Moved out, so that what the callbacks hold goes with them.
-    const StreamCallbacks callbacks = *std::exchange(call->callbacks, std::nullopt);
-    if (callbacks.done) callbacks.done(result ? Status() : result.error());
+  // Moved out, so that what the callbacks hold goes with them.
+  if (const auto callbacks = std::exchange(call->callbacks, std::nullopt)) {
+    if (callbacks->done) callbacks->done(result ? Status() : result.error());
     return;
   }
   const Done done = std::exchange(call->done, nullptr);
@@ -439,7 +449,8 @@ RestClient::~RestClient() {
 Result<std::shared_ptr<RestClient>> RestClient::Open(ClientConfig config, RestOptions options) {
   http::ClientOptions http;
   http.url = config.server;
-  http.proxy_url = config.proxy_url;
+  http.proxy_url =
+      config.proxy_url.empty() ? ProxyFromEnvironment(config.server) : config.proxy_url;
   http.allow_http2 = options.allow_http2;
   http.plain_http2 = options.plain_http2;
   http.connect_timeout = options.connect_timeout;

@@ -86,8 +86,14 @@ class RestClient::Impl {
 
   // Runs exec plugins, which may take a minute. Null where there is none.
   std::unique_ptr<Executor> worker_;
-  // Last, so that it goes first: its callbacks use all of the above.
-  std::unique_ptr<Transport> transport_;
+
+  // Keeps a stop, which may come from any thread at any time, from finding no transport.
+  // Held while a task is posted, and over nothing else.
+  Mutex stop_mu_;
+  bool gone_ GUARDED_BY(stop_mu_) = false;
+  // Owned. A plain pointer, because it has to be good until the last of its callbacks has
+  // returned, while it is being destroyed.
+  Transport* const transport_;
 };
 
 }  // namespace herald

@@ -5,8 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "base/backoff.h"
+#include "base/random.h"
 #include "client/event_format.h"
 #include "client/requests.h"
+#include "client/rest_impl.h"
 #include "herald/api/patch.h"
 
 namespace herald {
@@ -33,18 +36,55 @@ bool IsAboutTheApi(const Status& status) {
 }  // namespace
 
 struct RestSink::State : std::enable_shared_from_this<State> {
-  State(std::shared_ptr<RestClient> r, RestSinkOptions o)
-      : rest(std::move(r)), options(std::move(o)) {}
+  State(RestClient* r, RestSinkOptions o)
+      : rest(r), options(std::move(o)), backoff(BackoffOptions(), RandomSeed()) {}
+
+  // Asks until the server answers, or the sink is gone.
+  void Discover() {
+    rest->Send(
+        DiscoveryRequest(),
+        [weak = weak_from_this()](const Result<RestResponse>& answer) {
+          const auto self = weak.lock();
+          if (!self || self->options.api_choice->Get()) return;
+          const Result<EventApi> api = ReadDiscovery(answer);
+          if (api) return self->options.api_choice->Set(*api);
+          // One that does not let us ask is still one that has had the API since 1.19.
+          if (api.error().code() == 403) return self->options.api_choice->Set(EventApi::kEventsV1);
+          if (api.error().Is(StatusReason::kCancelled)) return;
+          Transport& transport = self->rest->impl().transport();
+          transport.PostAfter(self->backoff.Next(transport.clock().Steady()), [weak] {
+            if (const auto still = weak.lock()) still->Discover();
+          });
+        },
+        stop.get_token());
+  }
+
+  void FallBack(const Status& refusal) {
+    if (fell_back.exchange(true) || !options.log) return;
+    const std::string why = refusal.ToString();
+    options.log({.level = LogLevel::kWarn,
+                 .message = "events.k8s.io/v1 cannot be used, events are written through v1 from "
+                            "now on",
+                 .fields = {{"reason", why}}});
+  }
 
   void Send(SinkRequest request, Completion done) {
-    const EventApi api =
-        fell_back.load(std::memory_order_relaxed) ? EventApi::kCoreV1 : request.api;
-    if (api == EventApi::kCoreV1) {
-      return SendThrough(request, api, std::move(done));
+    if (request.api == EventApi::kCoreV1 || fell_back.load(std::memory_order_relaxed)) {
+      return SendThrough(request, EventApi::kCoreV1, std::move(done));
+    }
+    if (options.api_choice) {
+      return SendThrough(request, EventApi::kEventsV1,
+                         [self = shared_from_this(), done = std::move(done)](Result<Event> result) {
+                           if (!result && IsAboutTheApi(result.error())) {
+                             self->FallBack(result.error());
+                             self->options.api_choice->Set(EventApi::kCoreV1);
+                           }
+                           done(std::move(result));
+                         });
     }
     // Kept for the other API, should this one be refused.
     auto again = std::make_shared<const SinkRequest>(std::move(request));
-    SendThrough(*again, api,
+    SendThrough(*again, EventApi::kEventsV1,
                 [self = shared_from_this(), again, done = std::move(done)](Result<Event> result) {
                   if (result || !IsAboutTheApi(result.error())) return done(std::move(result));
                   self->SendThroughOther(*again, result.error(), done);
@@ -57,13 +97,8 @@ struct RestSink::State : std::enable_shared_from_this<State> {
                   // If v1 is forbidden, too, then events are, and the first answer says it best.
                   // Anything else that v1 says is about this one event.
                   if (!result && IsAboutTheApi(result.error())) return done(refusal);
-                  if ((result || result.error().origin() == Status::Origin::kServer) &&
-                      !self->fell_back.exchange(true) && self->options.log) {
-                    const std::string why = refusal.ToString();
-                    self->options.log({.level = LogLevel::kWarn,
-                                       .message = "events.k8s.io/v1 cannot be used, events are "
-                                                  "written through v1 from now on",
-                                       .fields = {{"reason", why}}});
+                  if (result || result.error().origin() == Status::Origin::kServer) {
+                    self->FallBack(refusal);
                   }
                   done(std::move(result));
                 });
@@ -96,15 +131,21 @@ struct RestSink::State : std::enable_shared_from_this<State> {
     });
   }
 
-  const std::shared_ptr<RestClient> rest;
+  // The sink's. Used by the sink and by callbacks of the client's, which live as long; not
+  // owned here, because then a client with requests under way would own itself.
+  RestClient* const rest;
   const RestSinkOptions options;
   std::atomic<bool> fell_back{false};
+  std::stop_source stop{};  // of the discovery
+  Backoff backoff;          // on the client's thread only
 };
 
 RestSink::RestSink(std::shared_ptr<RestClient> rest, RestSinkOptions options)
-    : state_(std::make_shared<State>(std::move(rest), std::move(options))) {}
+    : rest_(std::move(rest)), state_(std::make_shared<State>(rest_.get(), std::move(options))) {
+  if (state_->options.api_choice && !state_->options.api_choice->Get()) state_->Discover();
+}
 
-RestSink::~RestSink() = default;
+RestSink::~RestSink() { state_->stop.request_stop(); }
 
 void RestSink::Send(SinkRequest request, Completion done) {
   state_->Send(std::move(request), std::move(done));

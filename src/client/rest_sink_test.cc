@@ -146,6 +146,57 @@ TEST_F(RestSinkTest, TellsTheFirstRefusalWhereBothApisAreForbidden) {
   EXPECT_TRUE(log_.empty());
 }
 
+TEST_F(RestSinkTest, MakesTheChoiceByAskingUntilThereIsAnAnswer) {
+  const auto choice = std::make_shared<ApiChoice>();
+  const RestSink sink(server_.rest, {.api_choice = choice});
+  auto call = Next();
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(call->request.target, "/apis/events.k8s.io/v1");
+  server_.transport->Fail(call, Status(StatusReason::kUnreachable, "refused"));
+  EXPECT_FALSE(choice->Get());
+  server_.transport->Advance(std::chrono::seconds(2));
+  call = Next();
+  ASSERT_NE(call, nullptr);
+  server_.transport->Answer(call, 200,
+                            R"({"kind":"APIResourceList","resources":[{"name":"events"}]})");
+  EXPECT_EQ(choice->Get(), EventApi::kEventsV1);
+}
+
+TEST_F(RestSinkTest, ChoosesTheOldApiWhereTheNewOneIsMissing) {
+  const auto choice = std::make_shared<ApiChoice>();
+  const RestSink sink(server_.rest, {.api_choice = choice});
+  server_.transport->Answer(Next(), 404, "404 page not found\n", {{"content-type", "text/plain"}});
+  EXPECT_EQ(choice->Get(), EventApi::kCoreV1);
+}
+
+TEST_F(RestSinkTest, ChoosesAnewWhereTheNewApiIsForbidden) {
+  const auto choice = std::make_shared<ApiChoice>();
+  choice->Set(EventApi::kEventsV1);
+  RestSink sink(server_.rest, {.api_choice = choice});
+  sink.Send(
+      {.verb = SinkRequest::Verb::kCreate, .api = EventApi::kEventsV1, .event = NewStyleEvent()},
+      [this](Result<Event> r) { result_ = std::move(r); });
+  server_.transport->Answer(Next(), 403, Refusal(403, "Forbidden"));
+  // The pipeline spells it in the other style.
+  EXPECT_EQ(Next(), nullptr);
+  ASSERT_TRUE(result_ && !*result_);
+  EXPECT_EQ(choice->Get(), EventApi::kCoreV1);
+  EXPECT_TRUE(sink.fell_back());
+}
+
+TEST_F(RestSinkTest, StopsAskingWhenItIsGone) {
+  {
+    const RestSink sink(server_.rest, {.api_choice = std::make_shared<ApiChoice>()});
+    server_.transport->Run();
+  }
+  const auto call = Next();
+  ASSERT_NE(call, nullptr);
+  server_.transport->Run();
+  EXPECT_TRUE(call->cancelled);
+  server_.transport->Advance(std::chrono::minutes(2));
+  EXPECT_EQ(Next(), nullptr);
+}
+
 TEST_F(RestSinkTest, SpeaksProtobufWhenAsked) {
   RestSink sink(server_.rest, {.format = WireFormat::kProtobuf});
   sink.Send(

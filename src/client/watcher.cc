@@ -45,7 +45,7 @@ bool IsUnreadable(const Status& status) {
 
 // Confined to the transport's thread, but for what mu_ guards.
 template <typename T>
-class Watcher<T>::Core : public std::enable_shared_from_this<Core> {
+class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
  public:
   using Kind = typename WatcherEvent<T>::Kind;
 
@@ -303,32 +303,32 @@ class Watcher<T>::Core : public std::enable_shared_from_this<Core> {
 };
 
 template <typename T>
-Watcher<T>::Watcher(std::shared_ptr<RestClient> rest, Resource resource, WatcherOptions options,
-                    Handler on_event, ErrorHandler on_error)
+ResourceWatcher<T>::ResourceWatcher(std::shared_ptr<RestClient> rest, Resource resource,
+                                    WatcherOptions options, Handler on_event, ErrorHandler on_error)
     : core_(std::make_shared<Core>(std::move(rest), std::move(resource), std::move(options),
                                    std::move(on_event), std::move(on_error))) {}
 
 template <typename T>
-Watcher<T>::~Watcher() {
+ResourceWatcher<T>::~ResourceWatcher() {
   Stop();
 }
 
 template <typename T>
-void Watcher<T>::Start() {
+void ResourceWatcher<T>::Start() {
   core_->Start();
 }
 
 template <typename T>
-void Watcher<T>::Stop() {
+void ResourceWatcher<T>::Stop() {
   core_->Stop();
 }
 
 template <typename T>
-WatcherState Watcher<T>::state() const {
+WatcherState ResourceWatcher<T>::state() const {
   return core_->state();
 }
 
-template class Watcher<Event>;
-template class Watcher<Object>;
+template class ResourceWatcher<Event>;
+template class ResourceWatcher<Object>;
 
 }  // namespace herald

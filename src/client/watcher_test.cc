@@ -89,7 +89,7 @@ class WatcherTest : public ::testing::Test {
   }
 
   FakeServer server_;
-  std::optional<Watcher<Object>> watcher_;
+  std::optional<ResourceWatcher<Object>> watcher_;
   std::string told_;
   std::vector<Status> errors_;
 };
@@ -346,13 +346,14 @@ TEST_F(WatcherTest, SurvivesAHandlerThatThrows) {
 TEST(EventWatcher, ReadsProtobuf) {
   FakeServer server;
   std::vector<std::string> names;
-  Watcher<Event> watcher(server.rest, Resource{"events.k8s.io", "v1", "events"},
-                         {.format = WireFormat::kProtobuf}, [&](const WatcherEvent<Event>& event) {
-                           if (event.kind == WatcherEvent<Event>::Kind::kApply ||
-                               event.kind == WatcherEvent<Event>::Kind::kInitApply) {
-                             names.push_back(event.object.metadata.name);
-                           }
-                         });
+  ResourceWatcher<Event> watcher(server.rest, Resource{"events.k8s.io", "v1", "events"},
+                                 {.format = WireFormat::kProtobuf},
+                                 [&](const WatcherEvent<Event>& event) {
+                                   if (event.kind == WatcherEvent<Event>::Kind::kApply ||
+                                       event.kind == WatcherEvent<Event>::Kind::kInitApply) {
+                                     names.push_back(event.object.metadata.name);
+                                   }
+                                 });
   watcher.Start();
   const std::string type = "application/vnd.kubernetes.protobuf";
   EventList list;

@@ -64,7 +64,8 @@ struct ClientConfig {
   std::optional<ExecPlugin> exec{};
   Impersonation impersonate{};
 
-  std::string proxy_url{};  // "http://host:port"
+  // "http://host:port"; empty: what HTTPS_PROXY and NO_PROXY say when a client is opened.
+  std::string proxy_url{};
   bool disable_compression = false;
 
   // Where it came from, for messages: a file and a context in it.

@@ -38,6 +38,11 @@ class HERALD_EXPORT JsonValue {
   static constexpr int kMaxDepth = 1000;
 
   JsonValue() = default;  // null
+  JsonValue(const JsonValue&);
+  JsonValue(JsonValue&&) noexcept;
+  JsonValue& operator=(const JsonValue&);
+  JsonValue& operator=(JsonValue&&) noexcept;
+  ~JsonValue();
   // Implicit, so that members can be assigned plain values.
   JsonValue(bool value) : value_(value) {}  // NOLINT
   JsonValue(std::integral auto value)       // NOLINT
@@ -77,7 +82,8 @@ class HERALD_EXPORT JsonValue {
 
   // The member, made where it is missing. Whatever this was, it is an object now.
   JsonValue& Member(std::string_view key);
-  // Whatever this was, it is an array now.
+  // Whatever this was, it is an object or an array now.
+  Object& MutableObject();
   Array& MutableArray();
   void Erase(std::string_view key);
 

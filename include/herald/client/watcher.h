@@ -71,10 +71,10 @@ struct WatcherEvent {
   T object{};  // nothing with kInit and kInitDone
 };
 
-// A Watcher keeps its handler up to date with the objects of a resource, for as long as it lives:
-// it lists them, watches what changes, resumes where a watch ended, and starts again where the
-// server no longer knows what happened since. No change is missed, and none is told twice, except
-// by a new kInit. T is Event or Object.
+// A ResourceWatcher keeps its handler up to date with the objects of a resource, for as long as it
+// lives: it lists them, watches what changes, resumes where a watch ended, and starts again where
+// the server no longer knows what happened since. No change is missed, and none is told twice,
+// except by a new kInit. T is Event or Object.
 //
 // A kInit may come again before its kInitDone, and instead of it; only a kInitDone
 // makes a whole of it. Informer (informer.h) does that.
@@ -82,18 +82,18 @@ struct WatcherEvent {
 // Thread-safe. Handlers run on the RestClient's thread, one at a time, and must not block;
 // none runs once Stop() has returned.
 template <typename T>
-class HERALD_EXPORT Watcher {
+class HERALD_EXPORT ResourceWatcher {
  public:
   using Handler = std::function<void(WatcherEvent<T>)>;
   // Told of each failure; what to do about it is the watcher's business.
   using ErrorHandler = std::function<void(const Status&)>;
 
-  Watcher(std::shared_ptr<RestClient> rest, Resource resource, WatcherOptions options,
-          Handler on_event, ErrorHandler on_error = {});
+  ResourceWatcher(std::shared_ptr<RestClient> rest, Resource resource, WatcherOptions options,
+                  Handler on_event, ErrorHandler on_error = {});
   // Stops.
-  ~Watcher();
-  Watcher(const Watcher&) = delete;
-  Watcher& operator=(const Watcher&) = delete;
+  ~ResourceWatcher();
+  ResourceWatcher(const ResourceWatcher&) = delete;
+  ResourceWatcher& operator=(const ResourceWatcher&) = delete;
 
   // At most once.
   void Start();
@@ -108,7 +108,7 @@ class HERALD_EXPORT Watcher {
   const std::shared_ptr<Core> core_;
 };
 
-extern template class Watcher<Event>;
-extern template class Watcher<Object>;
+extern template class ResourceWatcher<Event>;
+extern template class ResourceWatcher<Object>;
 
 }  // namespace herald
