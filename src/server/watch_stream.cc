@@ -47,15 +47,16 @@ class SharedFrames {
       MutexLock lock(mu_);
       if (decoded_ != nullptr) return decoded_;
     }
-    auto decoded = std::make_shared<Decoded>();
-    if (!change.deleted()) DecodeInto(change.current(), &decoded->current, &decoded->status);
+    Decoded made;
+    if (!change.deleted()) DecodeInto(change.current(), &made.current, &made.status);
     if (const std::optional<store::Entry>& previous = change.previous()) {
-      DecodeInto(*previous, &decoded->previous, &decoded->status);
+      DecodeInto(*previous, &made.previous, &made.status);
     }
-    if (decoded->previous) {
-      // When it went, by being deleted or by no longer matching, is told by its version.
-      decoded->previous->metadata.resource_version = ToResourceVersion(change.revision());
+    // When it went, by being deleted or by no longer matching, is told by its version.
+    if (std::optional<Event>& previous = made.previous) {
+      previous->metadata.resource_version = ToResourceVersion(change.revision());
     }
+    auto decoded = std::make_shared<const Decoded>(std::move(made));
     MutexLock lock(mu_);
     if (!forgotten_) decoded_ = decoded;
     return decoded;
