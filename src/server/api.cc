@@ -42,6 +42,11 @@ constexpr std::size_t kMaxEventsInline = 200;
 // One for such a list and one for whatever else there is to do meanwhile.
 constexpr int kThreads = 2;
 
+// How many lists of everything, not in pages, are read and encoded at once. Each may take
+// tens of megabytes, and whoever asks for more of them can come back.
+constexpr int kMaxWholeLists = 64;
+constexpr std::int64_t kMaxPageEvents = 1000;  // what still counts as a page
+
 // How many events of a collection are being deleted at once.
 constexpr std::size_t kDeletionsAtOnce = 64;
 
@@ -658,21 +663,43 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (!form) return exchange->SendStatus(form.error());
     const EventFilter filter(route.name_space, route.name, *options);
     if (watch) return Watch(exchange, filter, *options, *form);
+    const bool whole =
+        filter.matches_all() && (options->limit == 0 || options->limit > kMaxPageEvents);
+    const std::shared_ptr<void> slot = whole ? TakeWholeListSlot() : nullptr;
+    if (whole && slot == nullptr) return exchange->SendStatus(TooManyWholeLists());
     TellRetention(*options, exchange.get());
-    ReadEventPage(store_, filter, *options,
-                  [self = shared_from_this(), exchange, form = *form](Result<EventPage> page) {
-                    if (!page) return exchange->SendStatus(page.error());
-                    self->SendPage(exchange, *std::move(page), form);
-                  });
+    ReadEventPage(
+        store_, filter, *options,
+        [self = shared_from_this(), exchange, form = *form, slot](Result<EventPage> page) {
+          if (!page) return exchange->SendStatus(page.error());
+          self->SendPage(exchange, *std::move(page), form, slot);
+        });
   }
 
-  void SendPage(ExchangePtr exchange, EventPage page, const Form& form) {
+  // Free again when the last copy goes; null where none is left.
+  std::shared_ptr<void> TakeWholeListSlot() {
+    const bool taken = whole_lists_.fetch_add(1) < kMaxWholeLists;
+    std::shared_ptr<void> slot(
+        nullptr, [self = shared_from_this()](void*) { self->whole_lists_.fetch_sub(1); });
+    return taken ? std::shared_ptr<void>(slot, this) : nullptr;
+  }
+
+  static Status TooManyWholeLists() {
+    Status::Parts parts;
+    parts.reason = StatusReason::kTooManyRequests;
+    parts.message = "too many lists of all events are being read, please use limit or try again";
+    parts.retry_after = std::chrono::seconds(1);
+    return Status(std::move(parts));
+  }
+
+  void SendPage(ExchangePtr exchange, EventPage page, const Form& form,
+                std::shared_ptr<void> slot = nullptr) {
     if (page.entries.size() <= kMaxEventsInline) {
       return EncodeAndSend(exchange.get(), page, form);
     }
     executor_.Post([self = shared_from_this(), exchange = std::move(exchange),
-                    page = std::make_shared<EventPage>(std::move(page)),
-                    form] { self->EncodeAndSend(exchange.get(), *page, form); });
+                    page = std::make_shared<EventPage>(std::move(page)), form,
+                    slot = std::move(slot)] { self->EncodeAndSend(exchange.get(), *page, form); });
   }
 
   void EncodeAndSend(Exchange* exchange, const EventPage& page, const Form& form) const {
@@ -896,6 +923,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   Registry registry_;
   WatchStreams streams_;
   NamespaceWatches namespaces_;
+  std::atomic<int> whole_lists_{0};
 };
 
 store::Schema Api::MakeSchema(std::function<std::chrono::seconds(const Event&)> lifetime) {

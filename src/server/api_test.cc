@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -199,6 +200,59 @@ TEST_F(ApiTest, LargeListsArePackedForThoseWhoCanUnpack) {
   const auto list = ProtobufCodec().DecodeEventList(protobuf->body(), EventApi::kCoreV1);
   ASSERT_TRUE(list);
   EXPECT_EQ(list->items.size(), 300U);
+}
+
+// A store whose lists take as long as the test likes.
+class SlowStore final : public store::Store {
+ public:
+  explicit SlowStore(store::Store* inner) : inner_(inner) {}
+  void Commit(store::Write write, WriteDone done) override {
+    inner_->Commit(std::move(write), std::move(done));
+  }
+  void Get(std::string key, EntryDone done) override {
+    inner_->Get(std::move(key), std::move(done));
+  }
+  void Read(store::Query query, PageDone done) override {
+    waiting_.push_back(
+        [this, query = std::move(query), done = std::move(done)] { inner_->Read(query, done); });
+  }
+  void CurrentRevision(std::function<void(Result<store::Revision>)> done) override {
+    inner_->CurrentRevision(std::move(done));
+  }
+  Result<std::unique_ptr<store::Watch>> NewWatch(std::string prefix, store::Revision after,
+                                                 std::function<void()> ready) override {
+    return inner_->NewWatch(std::move(prefix), after, std::move(ready));
+  }
+  void RefreshLifetimes() override {}
+  void Maintain() override {}
+  Status Health() override { return Status(); }
+  store::StoreStats Stats() override { return inner_->Stats(); }
+
+  void Finish() {
+    for (const auto& read : std::exchange(waiting_, {})) read();
+  }
+
+ private:
+  store::Store* const inner_;
+  std::vector<std::function<void()>> waiting_;
+};
+
+TEST_F(ApiTest, ListsOfEverythingAreBounded) {
+  SlowStore slow(&store_);
+  api_ = std::make_unique<Api>(&slow, ApiOptions());
+  std::vector<Client> clients;
+  for (int i = 0; i < 64; ++i) clients.push_back(Get("/api/v1/events"));
+  const Client refused = Get("/api/v1/events");
+  EXPECT_EQ(refused->status(), 429);
+  EXPECT_EQ(refused->header("retry-after"), "1");
+  const Client page = Get("/api/v1/events?limit=500");
+  EXPECT_EQ(page->status(), 0) << "pages are not refused";
+  slow.Finish();
+  EXPECT_EQ(clients.back()->status(), 200);
+  EXPECT_EQ(page->status(), 200);
+  const Client later = Get("/api/v1/events");
+  slow.Finish();
+  EXPECT_EQ(later->status(), 200);
 }
 
 TEST_F(ApiTest, PatchesInEveryFormButApply) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <unordered_set>
 #include <utility>
@@ -31,40 +32,59 @@ Status Expired() {
   return Status(StatusReason::kExpired, "The resourceVersion for the provided watch is too old.");
 }
 
-// What streams have made of one change, kept with it. Thread-safe.
+// What streams have made of one change, kept with it: the store shares changes among
+// watches and keeps the latest for those that lag a little. Thread-safe.
 class SharedFrames {
  public:
-  // Those of the change, made at the first call.
-  static std::shared_ptr<SharedFrames> Of(const store::Change& change) {
-    std::shared_ptr<void> found = change.attachment();
-    if (found == nullptr) found = change.Attach(std::make_shared<SharedFrames>(change));
-    return std::static_pointer_cast<SharedFrames>(found);
-  }
+  struct Decoded {
+    std::optional<Event> current{};   // what there is now; none where it was deleted
+    std::optional<Event> previous{};  // what there was before; none where it was created
+    Status status{};                  // not ok where one of them is no event
+  };
 
-  explicit SharedFrames(const store::Change& change) {
-    if (!change.deleted()) Decode(change.current(), &current_);
+  std::shared_ptr<const Decoded> Decode(const store::Change& change) {
+    {
+      MutexLock lock(mu_);
+      if (decoded_ != nullptr) return decoded_;
+    }
+    Decoded made;
+    if (!change.deleted()) DecodeInto(change.current(), &made.current, &made.status);
     if (const std::optional<store::Entry>& previous = change.previous()) {
-      Decode(*previous, &previous_);
+      DecodeInto(*previous, &made.previous, &made.status);
     }
     // When it went, by being deleted or by no longer matching, is told by its version.
-    if (previous_) previous_->metadata.resource_version = ToResourceVersion(change.revision());
+    if (std::optional<Event>& previous = made.previous) {
+      previous->metadata.resource_version = ToResourceVersion(change.revision());
+    }
+    auto decoded = std::make_shared<const Decoded>(std::move(made));
+    MutexLock lock(mu_);
+    if (!forgotten_) decoded_ = decoded;
+    return decoded;
   }
 
-  // What there is now, and what there was before; null where the event was deleted, or
-  // created.
-  const Event* current() const { return current_ ? &*current_ : nullptr; }
-  const Event* previous() const { return previous_ ? &*previous_ : nullptr; }
-  // Not ok where one of them is no event.
-  const Status& status() const { return status_; }
-
-  http::Chunk Frame(WatchType type, const Event& event, const Form& form, WallTime now) {
+  // Null where nobody has asked for it yet.
+  http::Chunk Find(WatchType type, const Form& form) {
     MutexLock lock(mu_);
-    for (const auto& made : frames_) {
+    for (const Made& made : frames_) {
       if (made.type == type && made.form == form) return made.bytes;
     }
+    return nullptr;
+  }
+  http::Chunk Make(WatchType type, const Event& event, const Form& form, WallTime now) {
     auto bytes = std::make_shared<const std::string>(EncodeFrame(type, event, form, false, now));
-    frames_.push_back({type, form, bytes});
+    MutexLock lock(mu_);
+    if (!forgotten_) frames_.push_back({type, form, bytes});
     return bytes;
+  }
+
+  // Keeps nothing from now on.
+  void Forget() {
+    std::shared_ptr<const Decoded> decoded;
+    std::vector<Made> frames;
+    MutexLock lock(mu_);
+    forgotten_ = true;
+    decoded.swap(decoded_);
+    frames.swap(frames_);
   }
 
  private:
@@ -74,21 +94,54 @@ class SharedFrames {
     http::Chunk bytes;
   };
 
-  void Decode(const store::Entry& entry, std::optional<Event>* out) {
+  static void DecodeInto(const store::Entry& entry, std::optional<Event>* out, Status* status) {
     Result<Event> event = DecodeStored(entry);
     if (event) {
       *out = *std::move(event);
     } else {
-      status_ = event.error();
+      *status = event.error();
     }
   }
 
-  // These three are const after construction.
-  std::optional<Event> current_;
-  std::optional<Event> previous_;
-  Status status_;
   Mutex mu_;
+  std::shared_ptr<const Decoded> decoded_ GUARDED_BY(mu_);
   std::vector<Made> frames_ GUARDED_BY(mu_);  // a handful: as many as there are forms
+  bool forgotten_ GUARDED_BY(mu_) = false;
+};
+
+// Bounds what is kept with changes, for the store knows nothing of it and may keep a
+// change for long. Whoever lags behind this many changes encodes for itself. Thread-safe.
+class RecentFrames {
+ public:
+  // Those of the change, made at the first call.
+  std::shared_ptr<SharedFrames> Of(const store::Change& change) {
+    std::shared_ptr<void> found = change.attachment();
+    if (found == nullptr) {
+      auto made = std::make_shared<SharedFrames>();
+      found = change.Attach(made);
+      if (found == made) Remember(std::move(made));
+    }
+    return std::static_pointer_cast<SharedFrames>(found);
+  }
+
+ private:
+  // Some 5 KB each: two events and their frames in one or two forms.
+  static constexpr std::size_t kMaxRemembered = 4096;
+
+  void Remember(std::shared_ptr<SharedFrames> frames) {
+    std::shared_ptr<SharedFrames> oldest;
+    {
+      MutexLock lock(mu_);
+      remembered_.push_back(std::move(frames));
+      if (remembered_.size() <= kMaxRemembered) return;
+      oldest = std::move(remembered_.front());
+      remembered_.pop_front();
+    }
+    oldest->Forget();
+  }
+
+  Mutex mu_;
+  std::deque<std::shared_ptr<SharedFrames>> remembered_ GUARDED_BY(mu_);
 };
 
 }  // namespace
@@ -101,6 +154,7 @@ class WatchStreams::State : public std::enable_shared_from_this<State> {
 
   store::Store* store() const { return store_; }
   const Clock& clock() const { return executor_->clock(); }
+  RecentFrames* frames() { return &frames_; }
 
   Status Add(const std::shared_ptr<Stream>& stream, const std::string& user);
   void Remove(const std::shared_ptr<Stream>& stream, const std::string& user);
@@ -117,6 +171,7 @@ class WatchStreams::State : public std::enable_shared_from_this<State> {
   store::Store* const store_;
   Executor* const executor_;
   const WatchLimits limits_;
+  RecentFrames frames_;
 
   mutable Mutex mu_;  // no call out is made under it
   std::unordered_set<std::shared_ptr<Stream>> streams_ GUARDED_BY(mu_);
@@ -301,24 +356,36 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
   }
 
   void WriteChange(const store::Change& change, WallTime now) {
-    const std::shared_ptr<SharedFrames> frames = SharedFrames::Of(change);
-    if (!frames->status().ok()) return Fail(frames->status());
-    const Event* const now_is = frames->current();
-    const Event* const was = frames->previous();
-    const bool matches = now_is != nullptr && request_.filter.Matches(*now_is);
-    const bool matched = was != nullptr && request_.filter.Matches(*was);
-    // To a watcher with a selector, what begins to match is new and what ceases is gone.
+    const std::shared_ptr<SharedFrames> frames = state_->frames()->Of(change);
+    // Whoever wants to see all needs to look at none that another stream has encoded.
+    if (request_.filter.matches_all() && !needs_columns_) {
+      const WatchType type = change.deleted()    ? WatchType::kDeleted
+                             : change.previous() ? WatchType::kModified
+                                                 : WatchType::kAdded;
+      if (const http::Chunk made = frames->Find(type, request_.form)) {
+        told_ = change.revision();
+        return Put(made);
+      }
+    }
+    const std::shared_ptr<const SharedFrames::Decoded> decoded = frames->Decode(change);
+    if (!decoded->status.ok()) return Fail(decoded->status);
+    const std::optional<Event>& current = decoded->current;
+    const std::optional<Event>& previous = decoded->previous;
+    const bool matches = current && request_.filter.Matches(*current);
+    const bool matched = previous && request_.filter.Matches(*previous);
     if (matches || matched) told_ = change.revision();
-    if (matches) {
-      PutShared(matched ? WatchType::kModified : WatchType::kAdded, *now_is, frames.get(), now);
-    } else if (matched) {
-      PutShared(WatchType::kDeleted, *was, frames.get(), now);
+    // To a watcher with a selector, what begins to match is new and what ceases is gone.
+    if (matches && current) {
+      PutShared(matched ? WatchType::kModified : WatchType::kAdded, *current, frames.get(), now);
+    } else if (matched && previous) {
+      PutShared(WatchType::kDeleted, *previous, frames.get(), now);
     }
   }
 
   void PutShared(WatchType type, const Event& event, SharedFrames* frames, WallTime now) {
     if (needs_columns_) return Put(EncodeFrame(type, event, request_.form, TakeColumns(), now));
-    Put(frames->Frame(type, event, request_.form, now));
+    const http::Chunk made = frames->Find(type, request_.form);
+    Put(made != nullptr ? made : frames->Make(type, event, request_.form, now));
   }
 
   void WriteBookmark(bool ends_initial_events) {

@@ -30,7 +30,6 @@ namespace {
 using herald::Status;
 using herald::StatusReason;
 using herald::server::Api;
-using herald::server::Call;
 using herald::server::RequestInfo;
 using herald::server::SendStatus;
 using herald::server::User;
