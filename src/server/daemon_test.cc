@@ -128,6 +128,27 @@ TEST_F(DaemonTest, RefusesWhatNoRoleGrantsAndGrantsItOnceOneDoes) {
   EXPECT_EQ(Ask("PUT", std::string(kEvents) + "/b", "agent-token", body).status, 403);
 }
 
+TEST_F(DaemonTest, SaysWhatSomebodyMayDo) {
+  Start();
+  const std::string reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+  const std::string create =
+      R"({"spec":{"resourceAttributes":{"verb":"create","resource":"events","namespace":"x"}}})";
+  const http::Response yes = Ask("POST", reviews, "admin-token", create);
+  EXPECT_EQ(yes.status, 201);
+  EXPECT_EQ(yes.body,
+            "{\"kind\":\"SelfSubjectAccessReview\",\"apiVersion\":\"authorization.k8s.io/v1\","
+            "\"metadata\":{},\"spec\":{\"resourceAttributes\":{\"namespace\":\"x\",\"verb\":"
+            "\"create\",\"resource\":\"events\"}},\"status\":{\"allowed\":true}}\n");
+  EXPECT_NE(Ask("POST", reviews, "agent-token", create).body.find("\"allowed\":false"),
+            std::string::npos);
+  EXPECT_NE(Ask("POST", reviews, "agent-token",
+                R"({"spec":{"nonResourceAttributes":{"verb":"get","path":"/version"}}})")
+                .body.find("\"allowed\":true"),
+            std::string::npos);
+  for (const char* bad : {"", "{}", "[]", R"({"spec":{}})", R"({"spec":5})"})
+    EXPECT_EQ(Ask("POST", reviews, "admin-token", bad).status, 400) << bad;
+}
+
 TEST_F(DaemonTest, ABadFileChangesNothing) {
   Start();
   Write("tokens.csv", "half a line");

@@ -8,6 +8,7 @@
 
 #include "base/uuid.h"
 #include "http/url.h"
+#include "server/access_review.h"
 #include "server/authentication.h"
 
 namespace herald::server {
@@ -175,6 +176,11 @@ void FrontDoor::Handle(http::Request request, const http::Peer& peer,
   Result<User> user = WhoIs(request, peer);
   if (!user) {
     SendStatus(request, user.error(), *counted);
+    return;
+  }
+  if (IsAccessReview(info)) {
+    AnswerAccessReview(
+        request, [&](const RequestInfo& asked) { return Allows(*user, asked); }, *counted);
     return;
   }
   if (!Allows(*user, info)) {
