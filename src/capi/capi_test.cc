@@ -11,6 +11,7 @@
 #include <cctype>
 #include <condition_variable>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -948,7 +949,8 @@ class ClusterSinkTest : public ::testing::Test {
     }
   }
   static std::string Kubeconfig(const std::string& server) {
-    std::string path = "/tmp/herald-capi-test-XXXXXX";
+    std::string path =
+        (std::filesystem::temp_directory_path() / "herald-capi-test-XXXXXX").string();
     ::close(::mkstemp(path.data()));
     std::ofstream(path) << "clusters: [{name: c, cluster: {server: \"" << server
                         << "\"}}]\ncontexts: [{name: k, context: {cluster: c, user: u}}]\n"

@@ -17,7 +17,8 @@ const std::string kFolder = HERALD_TESTDATA_DIR "/kubeconfig/";
 class ConfigTest : public ::testing::Test {
  protected:
   ConfigTest() {
-    std::string name = "/tmp/herald-config-test-XXXXXX";
+    std::string name =
+        (std::filesystem::temp_directory_path() / "herald-config-test-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
     for (const char* variable : {"KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST",
                                  "KUBERNETES_SERVICE_PORT", "POD_NAMESPACE"}) {

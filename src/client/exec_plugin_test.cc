@@ -32,7 +32,8 @@ std::string Answer(const std::string& status) {
 class ExecTest : public ::testing::Test {
  protected:
   ExecTest() {
-    std::string name = "/tmp/herald-exec-test-XXXXXX";
+    std::string name =
+        (std::filesystem::temp_directory_path() / "herald-exec-test-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
   }
   ~ExecTest() override { std::filesystem::remove_all(folder_); }

@@ -26,7 +26,8 @@ constexpr std::string_view kThrottled =
 class TempFile {
  public:
   explicit TempFile(std::string_view text) {
-    std::string name = "/tmp/herald-client-test-XXXXXX";
+    std::string name =
+        (std::filesystem::temp_directory_path() / "herald-client-test-XXXXXX").string();
     const int fd = ::mkstemp(name.data());
     ::close(fd);
     path_ = name;
