@@ -27,7 +27,7 @@ struct Member {
   std::string RequestInfo::* field;
 };
 constexpr Member kResourceAttributes[] = {
-    {"namespace", 1, &RequestInfo::name_space},
+    {"namespace", 1, &RequestInfo::namespace_},
     {"verb", 2, &RequestInfo::verb},
     {"group", 3, &RequestInfo::api_group},
     {"version", 4, &RequestInfo::api_version},

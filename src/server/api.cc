@@ -26,6 +26,7 @@
 #include "server/namespace_watch.h"
 #include "server/namespaces.h"
 #include "server/openapi.h"
+#include "server/rbac.h"
 #include "server/registry.h"
 #include "server/request_options.h"
 #include "server/stored_event.h"
@@ -114,7 +115,7 @@ struct Route {
   enum class Kind : std::uint8_t { kNone, kEvents, kEvent, kNamespaces, kNamespace };
   Kind kind = Kind::kNone;
   EventApi api = EventApi::kCoreV1;
-  std::string name_space{};
+  std::string namespace_{};
   std::string name{};
   bool forced_watch = false;  // below .../watch/
 };
@@ -152,7 +153,7 @@ Route FindRoute(std::string_view path) {
   if (parts.size() == 1 && parts[0] == "events") {
     route.kind = Route::Kind::kEvents;
   } else if (!parts.empty() && parts[0] == "namespaces") {
-    if (parts.size() > 1) route.name_space = parts[1];
+    if (parts.size() > 1) route.namespace_ = parts[1];
     if (parts.size() >= 3 && parts.size() <= 4 && parts[2] == "events") {
       route.kind = parts.size() == 3 ? Route::Kind::kEvents : Route::Kind::kEvent;
       if (parts.size() == 4) route.name = parts[3];
@@ -334,8 +335,8 @@ class CollectionDeletion : public std::enable_shared_from_this<CollectionDeletio
   void DeleteOne(std::string_view key) {
     Registry::Target target;
     target.api = api_;
-    target.name_space = NamespaceOfKey(key);
-    target.name = key.substr(EventKeyPrefix(target.name_space).size());
+    target.namespace_ = NamespaceOfKey(key);
+    target.name = key.substr(EventKeyPrefix(target.namespace_).size());
     target.dry_run = !options_.dry_run.empty();
     registry_->Delete(std::move(target), options_,
                       [self = shared_from_this()](const Result<Registry::Outcome>& outcome) {
@@ -416,7 +417,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
         return HandleDocument(*exchange);
       case Route::Kind::kEvents:
         if (method == "GET") return ListOrWatch(exchange, route);
-        if (route.name_space.empty() || route.forced_watch) break;
+        if (route.namespace_.empty() || route.forced_watch) break;
         if (method == "POST") return Create(exchange, route);
         if (method == "DELETE") return DeleteCollection(exchange, route);
         break;
@@ -458,7 +459,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   Registry::Target TargetOf(const Exchange& exchange, const Route& route, bool dry_run) const {
     Registry::Target target;
     target.api = route.api;
-    target.name_space = route.name_space;
+    target.namespace_ = route.namespace_;
     target.name = route.name;
     target.dry_run = dry_run;
     if (options_.admit) {
@@ -514,7 +515,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   void GetNow(const ExchangePtr& exchange, const Route& route) {
     Registry::Target target;
     target.api = route.api;
-    target.name_space = route.name_space;
+    target.namespace_ = route.namespace_;
     target.name = route.name;
     registry_.Get(target, SendOutcome(exchange, route));
   }
@@ -561,16 +562,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     RequestInfo info = call.info;
     info.verb = "create";
     if (options_.authorize(call.user, info)) return Status();
-    const std::string_view resource = info.api_group.empty() ? "events" : "events.events.k8s.io";
-    Status::Parts parts;
-    parts.reason = StatusReason::kForbidden;
-    parts.message = fmt::format(
-        "{} {} is forbidden: User {} cannot create resource \"events\" in API group {} in the "
-        "namespace {}",
-        resource, Quoted(info.name), Quoted(call.user.name), Quoted(info.api_group),
-        Quoted(info.name_space));
-    parts.details = StatusDetails{.name = info.name, .group = info.api_group, .kind = "events"};
-    return Status(std::move(parts));
+    return ForbiddenStatus(call.user, info);
   }
 
   void Patch(const ExchangePtr& exchange, const Route& route) {
@@ -661,7 +653,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     }
     const Result<Form> form = FormOf(*exchange, route.api);
     if (!form) return exchange->SendStatus(form.error());
-    const EventFilter filter(route.name_space, route.name, *options);
+    const EventFilter filter(route.namespace_, route.name, *options);
     if (watch) return Watch(exchange, filter, *options, *form);
     const bool whole =
         filter.matches_all() && (options->limit == 0 || options->limit > kMaxPageEvents);
@@ -747,7 +739,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (!deletion) return exchange->SendStatus(deletion.error());
     const Result<Form> form = FormOf(*exchange, route.api);
     if (!form) return exchange->SendStatus(form.error());
-    ReadEventPage(store_, EventFilter(route.name_space, route.name, *options), *options,
+    ReadEventPage(store_, EventFilter(route.namespace_, route.name, *options), *options,
                   [self = shared_from_this(), exchange, form = *form, api = route.api,
                    deletion = *std::move(deletion)](Result<EventPage> page) {
                     if (!page) return exchange->SendStatus(page.error());
@@ -770,11 +762,11 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     ReadNamespaces(store_, [exchange, route, one](Result<NamespaceList> list) {
       if (!list) return exchange->SendStatus(list.error());
       if (one) {
-        const auto found = std::ranges::find(list->names, route.name_space);
+        const auto found = std::ranges::find(list->names, route.namespace_);
         if (found == list->names.end()) {
-          return exchange->SendStatus(NamespaceNotFound(route.name_space));
+          return exchange->SendStatus(NamespaceNotFound(route.namespace_));
         }
-        list->names = {route.name_space};
+        list->names = {route.namespace_};
       }
       const Result<Form> form = FormOf(*exchange, EventApi::kCoreV1);
       if (!form) return exchange->SendStatus(form.error());
@@ -782,7 +774,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
         return exchange->SendJson(
             200, NamespaceTableJson(*list, form->table_object, form->meta_version, true));
       }
-      exchange->SendJson(200, one ? NamespaceJson(route.name_space, list->revision) + "\n"
+      exchange->SendJson(200, one ? NamespaceJson(route.namespace_, list->revision) + "\n"
                                   : NamespaceListJson(*list));
     });
   }
@@ -795,7 +787,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     const Result<Form> form = FormOf(*exchange, EventApi::kCoreV1);
     if (!form) return exchange->SendStatus(form.error());
     NamespaceWatches::Request request;
-    request.name = route.name_space;
+    request.name = route.namespace_;
     if (const std::string* name = options->fields.RequiredValue(EventField::kMetadataName)) {
       request.name = *name;
     }

@@ -56,10 +56,10 @@ std::optional<IndexRange> BestIndex(const EventFilter& filter) {
                        required(EventField::kInvolvedObjectNamespace), any);
   }
   if (const std::string_view reason = required(EventField::kReason); !reason.empty()) {
-    return ReasonRange(reason, filter.name_space());
+    return ReasonRange(reason, filter.namespace_());
   }
   const std::string_view type = required(EventField::kType);
-  if (!type.empty() && type != kNormal) return TypeRange(type, filter.name_space());
+  if (!type.empty() && type != kNormal) return TypeRange(type, filter.namespace_());
   return std::nullopt;
 }
 
@@ -91,7 +91,7 @@ bool IsInKeyOrder(const IndexRange& range) {
 Plan MakePlan(const EventFilter& filter, const ListOptions& options) {
   Plan plan;
   store::Query& query = plan.query;
-  const std::string prefix = EventKeyPrefix(filter.name_space());
+  const std::string prefix = EventKeyPrefix(filter.namespace_());
   query.start = prefix;
   query.end = PrefixEnd(prefix);
   if (!filter.matches_all()) {
@@ -101,7 +101,7 @@ Plan MakePlan(const EventFilter& filter, const ListOptions& options) {
       return !event || filter.Matches(*event);
     };
   }
-  if (!filter.name_space().empty() && !filter.name().empty()) {
+  if (!filter.namespace_().empty() && !filter.name().empty()) {
     query.start = prefix + filter.name();
     query.end = query.start + '\0';
     plan.order = options.by_last_occurrence ? Order::kSortByTime : Order::kKeys;
@@ -135,7 +135,7 @@ Plan MakePlan(const EventFilter& filter, const ListOptions& options) {
 Status GoOn(const EventFilter& filter, const ListOptions& options, const ContinueToken& token,
             Plan* plan) {
   store::Query& query = plan->query;
-  const std::string start = EventKeyPrefix(filter.name_space()) + token.start;
+  const std::string start = EventKeyPrefix(filter.namespace_()) + token.start;
   if (token.time.has_value() != options.by_last_occurrence) {
     return BadRequest("invalid continue token: it belongs to a list that is sorted in another way");
   }
@@ -148,12 +148,12 @@ Status GoOn(const EventFilter& filter, const ListOptions& options, const Continu
   query.start = std::max(query.start, start);
   if (query.by && start.ends_with('\0')) {
     const std::string_view last = std::string_view(start).substr(0, start.size() - 1);
-    const std::string_view name_space = NamespaceOfKey(last);
+    const std::string_view namespace_ = NamespaceOfKey(last);
     const auto index = static_cast<EventIndex>(query.by->index);
     if (index == EventIndex::kReason || index == EventIndex::kType) {
       const std::string_view text =
           std::string_view(query.by->from).substr(0, query.by->from.find('\0'));
-      query.by->after_value = ReasonValue(text, name_space);
+      query.by->after_value = ReasonValue(text, namespace_);
     } else {
       query.by->after_value = query.by->from;
     }
@@ -206,7 +206,7 @@ void SortAndCut(const Reading& reading, std::vector<store::Entry>* entries, bool
   };
   std::ranges::sort(order, before);
   if (reading.token) {
-    const std::string start = EventKeyPrefix(reading.filter.name_space()) + reading.token->start;
+    const std::string start = EventKeyPrefix(reading.filter.namespace_()) + reading.token->start;
     const std::string last = start.substr(0, start.find('\0'));
     const std::string time =
         by_time ? TimeValue(reading.token->time.value_or(Timestamp())) : std::string();
@@ -244,7 +244,7 @@ Result<EventPage> MakePage(const Reading& reading, store::Page read) {
     if (reading.token && reading.token->revision == ContinueToken::kLatest) {
       next.revision = ContinueToken::kLatest;
     }
-    next.start = last.key.substr(EventKeyPrefix(reading.filter.name_space()).size()) + '\0';
+    next.start = last.key.substr(EventKeyPrefix(reading.filter.namespace_()).size()) + '\0';
     const bool by_time =
         reading.plan.order == Order::kTimes || reading.plan.order == Order::kSortByTime;
     if (by_time) next.time = TimeOf(last);
@@ -305,8 +305,8 @@ Status ReadVersion(const ListOptions& options, Reading* reading) {
 
 }  // namespace
 
-EventFilter::EventFilter(std::string name_space, std::string name, const ListOptions& options)
-    : name_space_(std::move(name_space)),
+EventFilter::EventFilter(std::string namespace_, std::string name, const ListOptions& options)
+    : name_space_(std::move(namespace_)),
       name_(std::move(name)),
       labels_(options.labels),
       fields_(options.fields),

@@ -21,13 +21,13 @@ class EventFilter {
  public:
   EventFilter() = default;
   // All of a namespace, or of all namespaces where it is empty; one name where it is not.
-  EventFilter(std::string name_space, std::string name, const ListOptions& options);
+  EventFilter(std::string namespace_, std::string name, const ListOptions& options);
 
   bool Matches(const Event& event) const;
   // Whether the namespace (and the name) in the key say it all.
   bool matches_all() const { return all_; }
 
-  const std::string& name_space() const { return name_space_; }
+  const std::string& namespace_() const { return name_space_; }
   const std::string& name() const { return name_; }
   const FieldSelector& fields() const { return fields_; }
   const std::optional<Timestamp>& since() const { return since_; }

@@ -24,41 +24,41 @@ constexpr std::int64_t kStart = 1'700'000'000;
 
 class EventListTest : public testing::Test {
  protected:
-  void Put(const std::string& name_space, const std::string& name,
+  void Put(const std::string& namespace_, const std::string& name,
            const std::function<void(Event*)>& change = {}) {
     Event event;
     event.metadata.name = name;
-    event.metadata.namespace_ = name_space;
+    event.metadata.namespace_ = namespace_;
     event.involved_object = {
-        .kind = "Pod", .namespace_ = name_space, .name = "p-" + name, .uid = "uid-" + name};
+        .kind = "Pod", .namespace_ = namespace_, .name = "p-" + name, .uid = "uid-" + name};
     event.reason = "Started";
     event.type = "Normal";
     if (change) change(&event);
-    store_.Commit({.key = EventKey(name_space, name),
+    store_.Commit({.key = EventKey(namespace_, name),
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
   }
 
-  Result<EventPage> Read(std::string name_space, const ListOptions& options) {
+  Result<EventPage> Read(std::string namespace_, const ListOptions& options) {
     std::optional<Result<EventPage>> page;
-    ReadEventPage(&store_, EventFilter(std::move(name_space), "", options), options,
+    ReadEventPage(&store_, EventFilter(std::move(namespace_), "", options), options,
                   [&page](Result<EventPage> read) { page.emplace(std::move(read)); });
     if (!page) return Status(StatusReason::kInternalError, "not called back");
     return *std::move(page);
   }
-  Result<EventPage> Read(std::string name_space, std::string_view query) {
+  Result<EventPage> Read(std::string namespace_, std::string_view query) {
     const Result<ListOptions> options =
         ParseListOptions(http::ParseQuery(query), EventApi::kCoreV1, false, now_);
     EXPECT_TRUE(options) << options.error().ToString();
-    return Read(std::move(name_space), *options);
+    return Read(std::move(namespace_), *options);
   }
   // Names of all pages, a bar between two of them.
-  std::string Names(const std::string& name_space, std::string_view query) {
+  std::string Names(const std::string& namespace_, std::string_view query) {
     std::string names;
     std::string token;
     for (int pages = 0; pages < 20; ++pages) {
       const std::string more = token.empty() ? "" : "&continue=" + token;
-      const Result<EventPage> page = Read(name_space, std::string(query) + more);
+      const Result<EventPage> page = Read(namespace_, std::string(query) + more);
       if (!page) return page.error().message();
       for (const store::Entry& entry : page->entries) {
         if (!names.empty() && names.back() != '|') names += ' ';
@@ -139,11 +139,11 @@ TEST_F(EventListTest, EveryWayOfReadingFindsTheSame) {
       "reason=Nothing",
   };
   for (const std::string_view text : selectors) {
-    for (const char* name_space : {"", "ns0", "ns1"}) {
-      SCOPED_TRACE(std::string(text) + " in " + name_space);
+    for (const char* namespace_ : {"", "ns0", "ns1"}) {
+      SCOPED_TRACE(std::string(text) + " in " + namespace_);
       const FieldSelector selector = *FieldSelector::Parse(text, EventApi::kCoreV1);
       std::string expected;
-      const Result<EventPage> all = Read(name_space, "");
+      const Result<EventPage> all = Read(namespace_, "");
       ASSERT_TRUE(all);
       for (const store::Entry& entry : all->entries) {
         if (!selector.Matches(*DecodeStored(entry))) continue;
@@ -151,8 +151,8 @@ TEST_F(EventListTest, EveryWayOfReadingFindsTheSame) {
         expected += entry.key.substr(kEventsPrefix.size());
       }
       const std::string query = "fieldSelector=" + http::PercentEncode(text);
-      EXPECT_EQ(Names(name_space, query), expected);
-      std::string paged = Names(name_space, query + "&limit=3");
+      EXPECT_EQ(Names(namespace_, query), expected);
+      std::string paged = Names(namespace_, query + "&limit=3");
       for (char& c : paged) c = c == '|' ? ' ' : c;
       EXPECT_EQ(paged, expected) << "page by page";
     }

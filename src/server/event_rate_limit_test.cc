@@ -18,9 +18,9 @@ std::string WriteConfig(std::string_view limits) {
   return file;
 }
 
-Event EventAbout(std::string pod, std::string name_space = "default") {
+Event EventAbout(std::string pod, std::string namespace_ = "default") {
   Event event;
-  event.metadata.namespace_ = std::move(name_space);
+  event.metadata.namespace_ = std::move(namespace_);
   event.source.component = "kubelet";
   event.involved_object.kind = "Pod";
   event.involved_object.name = std::move(pod);

@@ -64,7 +64,7 @@ Kind KindOf(const RequestInfo& request) {
   std::string_view scope;
   if (request.is_resource)
     scope = !request.name.empty()        ? "resource"
-            : request.name_space.empty() ? "cluster"
+            : request.namespace_.empty() ? "cluster"
                                          : "namespace";
   return {.verb = IndexIn(kVerbs, request.verb, [](const VerbName& v) { return v.verb; }),
           .resource = IndexIn(kResources, resource, itself),

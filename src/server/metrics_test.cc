@@ -12,7 +12,7 @@ RequestInfo Create(std::string resource) {
   info.verb = "create";
   info.is_resource = true;
   info.api_version = "v1";
-  info.name_space = "default";
+  info.namespace_ = "default";
   info.resource = std::move(resource);
   return info;
 }

@@ -19,13 +19,13 @@ using std::chrono::seconds;
 
 class NamespaceWatchTest : public testing::Test {
  protected:
-  void Put(const std::string& name_space) {
-    store_.Commit({.key = EventKey(name_space, "e"),
+  void Put(const std::string& namespace_) {
+    store_.Commit({.key = EventKey(namespace_, "e"),
                    .value = std::make_shared<const std::string>(EncodeStored({}))},
                   [](const Result<store::Written>&) {});
   }
-  void Delete(const std::string& name_space) {
-    store_.Commit({.key = EventKey(name_space, "e"), .value = nullptr},
+  void Delete(const std::string& namespace_) {
+    store_.Commit({.key = EventKey(namespace_, "e"), .value = nullptr},
                   [](const Result<store::Written>&) {});
   }
   void Pass(seconds time) {

@@ -37,7 +37,7 @@ struct Rbac::Subject {
 };
 
 struct Rbac::Binding {
-  std::string name_space;  // empty: everywhere
+  std::string namespace_;  // empty: everywhere
   std::vector<Subject> subjects;
   bool to_cluster_role = false;
   std::string role;
@@ -77,7 +77,7 @@ class Rbac::Loader {
     // The rest of the metadata (labels, annotations, ...) means nothing here.
     ConfigNode metadata = object.Child("metadata");
     const std::string name = metadata.String("name");
-    const std::string name_space = metadata.String("namespace");
+    const std::string namespace_ = metadata.String("namespace");
     if (name.empty()) metadata.Refuse("name", "is missing");
 
     if (kind == "Role" || kind == "ClusterRole") {
@@ -87,14 +87,14 @@ class Rbac::Loader {
       if (kind == "ClusterRole") {
         rbac_->cluster_roles_[name] = std::move(rules);
       } else {
-        if (name_space.empty()) metadata.Refuse("namespace", "is missing: a Role has one");
-        rbac_->roles_[fmt::format("{}/{}", name_space, name)] = std::move(rules);
+        if (namespace_.empty()) metadata.Refuse("namespace", "is missing: a Role has one");
+        rbac_->roles_[fmt::format("{}/{}", namespace_, name)] = std::move(rules);
       }
     } else {
       const bool everywhere = kind == "ClusterRoleBinding";
-      if (!everywhere && name_space.empty())
+      if (!everywhere && namespace_.empty())
         metadata.Refuse("namespace", "is missing: a RoleBinding has one");
-      Binding binding = ReadBinding(object, everywhere ? "" : name_space);
+      Binding binding = ReadBinding(object, everywhere ? "" : namespace_);
       if (everywhere && !binding.to_cluster_role)
         object.Refuse("roleRef", "a ClusterRoleBinding needs a ClusterRole");
       rbac_->bindings_.push_back(std::move(binding));
@@ -119,9 +119,9 @@ class Rbac::Loader {
     return rules;
   }
 
-  static Binding ReadBinding(ConfigNode& object, std::string name_space) {
+  static Binding ReadBinding(ConfigNode& object, std::string namespace_) {
     Binding binding;
-    binding.name_space = std::move(name_space);
+    binding.namespace_ = std::move(namespace_);
     ConfigNode role = object.Child("roleRef");
     role.Ignore("apiGroup");
     binding.role = role.String("name");
@@ -227,8 +227,8 @@ bool Rbac::IsAbout(const Subject& subject, const User& user) {
 bool Rbac::Allows(const User& user, const RequestInfo& request) const {
   if (std::find(user.groups.begin(), user.groups.end(), kMasters) != user.groups.end()) return true;
   for (const Binding& binding : bindings_) {
-    if (!binding.name_space.empty() &&
-        (!request.is_resource || binding.name_space != request.name_space))
+    if (!binding.namespace_.empty() &&
+        (!request.is_resource || binding.namespace_ != request.namespace_))
       continue;
     if (std::none_of(binding.subjects.begin(), binding.subjects.end(),
                      [&](const Subject& subject) { return IsAbout(subject, user); }))
@@ -236,7 +236,7 @@ bool Rbac::Allows(const User& user, const RequestInfo& request) const {
     const auto& roles = binding.to_cluster_role ? cluster_roles_ : roles_;
     const auto role = roles.find(binding.to_cluster_role
                                      ? binding.role
-                                     : fmt::format("{}/{}", binding.name_space, binding.role));
+                                     : fmt::format("{}/{}", binding.namespace_, binding.role));
     // A binding to a role that does not exist grants nothing, as in Kubernetes.
     if (role == roles.end()) continue;
     if (std::any_of(role->second.begin(), role->second.end(),
@@ -261,9 +261,9 @@ Status ForbiddenStatus(const User& user, const RequestInfo& request) {
                          ? request.resource
                          : fmt::format("{}.{}", request.resource, request.api_group);
   if (!request.name.empty()) what += fmt::format(" \"{}\"", request.name);
-  const std::string where = request.name_space.empty()
+  const std::string where = request.namespace_.empty()
                                 ? "at the cluster scope"
-                                : fmt::format("in the namespace \"{}\"", request.name_space);
+                                : fmt::format("in the namespace \"{}\"", request.namespace_);
   parts.message =
       fmt::format("{} is forbidden: User \"{}\" cannot {} resource \"{}\" in API group \"{}\" {}",
                   what, user.name, request.verb, resource, request.api_group, where);

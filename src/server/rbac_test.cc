@@ -35,14 +35,14 @@ class RbacTest : public testing::Test {
   const std::string folder_;
 };
 
-RequestInfo Events(std::string verb, std::string name_space, std::string group = "",
+RequestInfo Events(std::string verb, std::string namespace_, std::string group = "",
                    std::string name = "") {
   return {.path = "",
           .verb = std::move(verb),
           .is_resource = true,
           .api_group = std::move(group),
           .api_version = "v1",
-          .name_space = std::move(name_space),
+          .namespace_ = std::move(namespace_),
           .resource = "events",
           .subresource = "",
           .name = std::move(name)};

@@ -99,9 +99,9 @@ void FillSystemMetadata(WallTime now, ObjectMeta* metadata) {
   metadata->creation_timestamp = InSeconds(now);
 }
 
-Status SetNamespace(std::string_view name_space, ObjectMeta* metadata) {
-  if (metadata->namespace_.empty()) metadata->namespace_ = name_space;
-  if (metadata->namespace_ == name_space) return Status();
+Status SetNamespace(std::string_view namespace_, ObjectMeta* metadata) {
+  if (metadata->namespace_.empty()) metadata->namespace_ = namespace_;
+  if (metadata->namespace_ == namespace_) return Status();
   return BadRequest(
       "the namespace of the provided object does not match the namespace sent on the request");
 }
@@ -175,7 +175,7 @@ Status EventNotFound(EventApi api, std::string_view name) {
 }
 
 void Registry::Get(const Target& target, Done done) {
-  store_->Get(EventKey(target.name_space, target.name),
+  store_->Get(EventKey(target.namespace_, target.name),
               [api = target.api, name = target.name,
                done = std::move(done)](Result<std::optional<store::Entry>> entry) {
                 if (!entry) return done(entry.error());
@@ -201,7 +201,7 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
       return done_(BadRequest("resourceVersion should not be set on objects to be created"));
     }
     metadata.resource_version.clear();
-    if (Status wrong = SetNamespace(target_.name_space, &metadata); !wrong.ok()) {
+    if (Status wrong = SetNamespace(target_.namespace_, &metadata); !wrong.ok()) {
       return done_(wrong);
     }
     FillSystemMetadata(now, &metadata);
@@ -269,7 +269,7 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
          WallTime now, Done done)
       : store_(store),
         target_(std::move(target)),
-        key_(EventKey(target_.name_space, target_.name)),
+        key_(EventKey(target_.namespace_, target_.name)),
         replacement_(std::move(replacement)),
         transform_(std::move(transform)),
         now_(now),
@@ -326,7 +326,7 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
       }
     }
     metadata.resource_version = old.metadata.resource_version;
-    if (Status wrong = SetNamespace(target_.name_space, &metadata); !wrong.ok()) return wrong;
+    if (Status wrong = SetNamespace(target_.namespace_, &metadata); !wrong.ok()) return wrong;
     RestoreSystemMetadata(old.metadata, &metadata);
     DropRepeatedOwners(&metadata, &outcome_.warnings);
     return ValidateEventUpdate(event, old, target_.api);
@@ -359,7 +359,7 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
     ObjectMeta& metadata = outcome_.event.metadata;
     // Whatever version the client saw, it is gone.
     metadata.resource_version.clear();
-    if (Status wrong = SetNamespace(target_.name_space, &metadata); !wrong.ok()) {
+    if (Status wrong = SetNamespace(target_.namespace_, &metadata); !wrong.ok()) {
       return done_(wrong);
     }
     FillSystemMetadata(now_, &metadata);
@@ -431,7 +431,7 @@ class Registry::Deletion : public std::enable_shared_from_this<Deletion> {
   Deletion(store::Store* store, Target target, DeleteOptions options, WallTime now, Done done)
       : store_(store),
         target_(std::move(target)),
-        key_(EventKey(target_.name_space, target_.name)),
+        key_(EventKey(target_.namespace_, target_.name)),
         options_(std::move(options)),
         now_(now),
         done_(std::move(done)) {}

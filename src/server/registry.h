@@ -28,7 +28,7 @@ class Registry {
   // The event that a request is about, and how it is meant.
   struct Target {
     EventApi api = EventApi::kCoreV1;
-    std::string name_space{};
+    std::string namespace_{};
     std::string name{};  // empty for a create
     bool dry_run = false;
     // The last word before something is written, and before a PUT may create. Either may be

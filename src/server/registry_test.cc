@@ -46,7 +46,7 @@ class RegistryTest : public testing::Test {
   Registry::Target At(std::string name, EventApi api = EventApi::kCoreV1) {
     Registry::Target target;
     target.api = api;
-    target.name_space = "default";
+    target.namespace_ = "default";
     target.name = std::move(name);
     return target;
   }

@@ -99,7 +99,7 @@ RequestInfo ParseRequestInfo(std::string_view method, std::string_view target) {
   info.verb = verb;
 
   if (parts[0] == "namespaces" && parts.size() > 1) {
-    info.name_space = parts[1];
+    info.namespace_ = parts[1];
     // A namespace is an object, too, and these are its own.
     if (parts.size() > 2 && parts[2] != "status" && parts[2] != "finalize") {
       parts = parts.subspan(2);

@@ -18,7 +18,7 @@ struct RequestInfo {
   // Only where is_resource:
   std::string api_group{};    // "" for /api
   std::string api_version{};  // "v1"
-  std::string name_space{};
+  std::string namespace_{};
   std::string resource{};  // "events"
   std::string subresource{};
   std::string name{};

@@ -14,7 +14,7 @@ struct Scenario {
   bool is_resource;
   std::string_view group;
   std::string_view version;
-  std::string_view name_space;
+  std::string_view namespace_;
   std::string_view resource;
   std::string_view subresource;
   std::string_view name;
@@ -79,7 +79,7 @@ TEST(RequestInfoTest, ReadsOffWhatARequestIsAbout) {
     EXPECT_EQ(info.is_resource, scenario.is_resource);
     EXPECT_EQ(info.api_group, scenario.group);
     EXPECT_EQ(info.api_version, scenario.version);
-    EXPECT_EQ(info.name_space, scenario.name_space);
+    EXPECT_EQ(info.namespace_, scenario.namespace_);
     EXPECT_EQ(info.resource, scenario.resource);
     EXPECT_EQ(info.subresource, scenario.subresource);
     EXPECT_EQ(info.name, scenario.name);

@@ -15,9 +15,9 @@ Result<Retention> LoadRules(std::string_view text) {
   return Retention::Load(file, 1h);
 }
 
-Event MakeEvent(std::string name_space, std::string type, std::string reason, std::string kind) {
+Event MakeEvent(std::string namespace_, std::string type, std::string reason, std::string kind) {
   Event event;
-  event.metadata.namespace_ = std::move(name_space);
+  event.metadata.namespace_ = std::move(namespace_);
   event.type = std::move(type);
   event.reason = std::move(reason);
   event.involved_object.kind = std::move(kind);

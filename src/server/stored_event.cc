@@ -31,29 +31,29 @@ IndexRange Exactly(EventIndex index, std::string value) {
   return range;
 }
 
-std::string ObjectValue(std::string_view name, std::string_view kind, std::string_view name_space) {
+std::string ObjectValue(std::string_view name, std::string_view kind, std::string_view namespace_) {
   std::string value;
   value.append(Indexed(name)).append(1, '\0');
-  value.append(Indexed(kind)).append(1, '\0').append(Indexed(name_space));
+  value.append(Indexed(kind)).append(1, '\0').append(Indexed(namespace_));
   return value;
 }
 
 // The slash makes the namespaces sort as they do in the keys.
-std::string InNamespace(std::string_view text, std::string_view name_space) {
+std::string InNamespace(std::string_view text, std::string_view namespace_) {
   std::string value;
-  value.append(Indexed(text)).append(1, '\0').append(name_space).append(1, '/');
+  value.append(Indexed(text)).append(1, '\0').append(namespace_).append(1, '/');
   return value;
 }
 
-IndexRange InNamespaces(EventIndex index, std::string_view text, std::string_view name_space) {
-  if (!name_space.empty()) return Exactly(index, InNamespace(text, name_space));
+IndexRange InNamespaces(EventIndex index, std::string_view text, std::string_view namespace_) {
+  if (!namespace_.empty()) return Exactly(index, InNamespace(text, namespace_));
   std::string all(Indexed(text));
   all.append(1, '\0');
   return Beginning(index, std::move(all));
 }
 
 std::vector<store::IndexEntry> IndexEntries(std::string_view key, const EventKeys& keys) {
-  const std::string_view name_space = NamespaceOfKey(key);
+  const std::string_view namespace_ = NamespaceOfKey(key);
   std::vector<store::IndexEntry> entries;
   entries.reserve(5);
   const auto add = [&entries](EventIndex index, std::string value) {
@@ -63,9 +63,9 @@ std::vector<store::IndexEntry> IndexEntries(std::string_view key, const EventKey
   if (!keys.name.empty()) {
     add(EventIndex::kObject, ObjectValue(keys.name, keys.kind, keys.namespace_));
   }
-  if (!keys.reason.empty()) add(EventIndex::kReason, InNamespace(keys.reason, name_space));
+  if (!keys.reason.empty()) add(EventIndex::kReason, InNamespace(keys.reason, namespace_));
   if (!keys.type.empty() && keys.type != kNormal) {
-    add(EventIndex::kType, InNamespace(keys.type, name_space));
+    add(EventIndex::kType, InNamespace(keys.type, namespace_));
   }
   add(EventIndex::kTime, TimeValue(keys.last_occurrence));
   return entries;
@@ -78,16 +78,16 @@ Result<Event> Decode(std::string_view value) {
 
 }  // namespace
 
-std::string EventKeyPrefix(std::string_view name_space) {
+std::string EventKeyPrefix(std::string_view namespace_) {
   std::string prefix(kEventsPrefix);
-  if (!name_space.empty()) prefix.append(name_space).append(1, '/');
+  if (!namespace_.empty()) prefix.append(namespace_).append(1, '/');
   return prefix;
 }
 
-std::string EventKey(std::string_view name_space, std::string_view name) {
+std::string EventKey(std::string_view namespace_, std::string_view name) {
   std::string key;
-  key.reserve(kEventsPrefix.size() + name_space.size() + 1 + name.size());
-  return key.append(kEventsPrefix).append(name_space).append(1, '/').append(name);
+  key.reserve(kEventsPrefix.size() + namespace_.size() + 1 + name.size());
+  return key.append(kEventsPrefix).append(namespace_).append(1, '/').append(name);
 }
 
 std::string PrefixEnd(std::string_view prefix) {
@@ -133,10 +133,10 @@ IndexRange UidRange(std::string_view uid) {
   return Exactly(EventIndex::kUid, std::string(Indexed(uid)));
 }
 
-IndexRange ObjectRange(std::string_view name, std::string_view kind, std::string_view name_space,
+IndexRange ObjectRange(std::string_view name, std::string_view kind, std::string_view namespace_,
                        bool any_namespace) {
   if (!kind.empty() && !any_namespace) {
-    return Exactly(EventIndex::kObject, ObjectValue(name, kind, name_space));
+    return Exactly(EventIndex::kObject, ObjectValue(name, kind, namespace_));
   }
   std::string value(Indexed(name));
   value.append(1, '\0');
@@ -144,16 +144,16 @@ IndexRange ObjectRange(std::string_view name, std::string_view kind, std::string
   return Beginning(EventIndex::kObject, std::move(value));
 }
 
-IndexRange ReasonRange(std::string_view reason, std::string_view name_space) {
-  return InNamespaces(EventIndex::kReason, reason, name_space);
+IndexRange ReasonRange(std::string_view reason, std::string_view namespace_) {
+  return InNamespaces(EventIndex::kReason, reason, namespace_);
 }
 
-IndexRange TypeRange(std::string_view type, std::string_view name_space) {
-  return InNamespaces(EventIndex::kType, type, name_space);
+IndexRange TypeRange(std::string_view type, std::string_view namespace_) {
+  return InNamespaces(EventIndex::kType, type, namespace_);
 }
 
-std::string ReasonValue(std::string_view reason, std::string_view name_space) {
-  return InNamespace(reason, name_space);
+std::string ReasonValue(std::string_view reason, std::string_view namespace_) {
+  return InNamespace(reason, namespace_);
 }
 
 std::string TimeValue(Timestamp time) {

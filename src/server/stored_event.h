@@ -20,9 +20,9 @@ namespace herald::server {
 inline constexpr std::string_view kEventsPrefix = "/registry/events/";
 
 // "/registry/events/<namespace>/<name>"
-std::string EventKey(std::string_view name_space, std::string_view name);
+std::string EventKey(std::string_view namespace_, std::string_view name);
 // What all keys of a namespace begin with; of all events where it is empty.
-std::string EventKeyPrefix(std::string_view name_space);
+std::string EventKeyPrefix(std::string_view namespace_);
 // The first key that no longer begins with `prefix`. REQUIRES: prefix ends with a slash
 std::string PrefixEnd(std::string_view prefix);
 // Empty where the key is none of an event.
@@ -57,14 +57,14 @@ struct IndexRange {
   std::string to{};
 };
 IndexRange UidRange(std::string_view uid);
-// Empty views stand for "any"; name_space counts only with a kind.
-IndexRange ObjectRange(std::string_view name, std::string_view kind, std::string_view name_space,
+// Empty views stand for "any"; namespace_ counts only with a kind.
+IndexRange ObjectRange(std::string_view name, std::string_view kind, std::string_view namespace_,
                        bool any_namespace);
 // In one namespace or, where that is empty, in all. The order is that of the keys.
-IndexRange ReasonRange(std::string_view reason, std::string_view name_space);
-IndexRange TypeRange(std::string_view type, std::string_view name_space);
+IndexRange ReasonRange(std::string_view reason, std::string_view namespace_);
+IndexRange TypeRange(std::string_view type, std::string_view namespace_);
 // The value under which a key stands in one of these two, for going on behind it.
-std::string ReasonValue(std::string_view reason, std::string_view name_space);
+std::string ReasonValue(std::string_view reason, std::string_view namespace_);
 // Sorts as the times do.
 std::string TimeValue(Timestamp time);
 

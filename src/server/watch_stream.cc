@@ -327,7 +327,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     progress_ = after;
     told_ = after;
     Result<std::unique_ptr<store::Watch>> watch =
-        state_->store()->NewWatch(EventKeyPrefix(request_.filter.name_space()), after,
+        state_->store()->NewWatch(EventKeyPrefix(request_.filter.namespace_()), after,
                                   [self = weak_from_this(), state = state_] {
                                     if (auto stream = self.lock()) state->Wake(std::move(stream));
                                   });

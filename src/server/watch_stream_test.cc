@@ -29,12 +29,12 @@ class WatchStreamTest : public testing::Test {
   }
 
   void Put(const std::string& name, const std::function<void(Event*)>& change = {},
-           const std::string& name_space = "n") {
+           const std::string& namespace_ = "n") {
     Event event;
     event.metadata.name = name;
-    event.metadata.namespace_ = name_space;
+    event.metadata.namespace_ = namespace_;
     if (change) change(&event);
-    store_.Commit({.key = EventKey(name_space, name),
+    store_.Commit({.key = EventKey(namespace_, name),
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
   }

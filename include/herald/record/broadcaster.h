@@ -75,7 +75,7 @@ struct SinkOptions {
   SeriesOptions series{};
   // How many requests may be under way at once. Events about one object stay in
   // order whatever this is. client-go has 1, and no bound for those in the new style.
-  std::size_t max_in_flight = 8;
+  std::size_t max_in_flight = 32;
   // client-go's twelve tries, ten seconds apart.
   int max_tries = 12;
   std::chrono::milliseconds retry_after{10'000};
