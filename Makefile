@@ -75,7 +75,10 @@ package: ## make a .deb and a .tar.gz in build/package
 	@tools/build release
 	@cpack --config build/release/CPackConfig.cmake -B build/package
 
-soak: ## the long versions: each fuzzer for SOAK_SECONDS (600)
+soak: ## the long versions: 200 kills of the store and of heraldd, each fuzzer for SOAK_SECONDS (600)
+	@tools/install-deps build test
+	@tools/build dev
+	@HERALD_SOAK=1 ctest --preset dev -R 'crash_test'
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_SECONDS)
 
 clean: ## remove build/
