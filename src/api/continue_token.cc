@@ -114,8 +114,7 @@ Result<ContinueToken> DecodeContinueToken(std::string_view text) {
   if (!document) return Refuse(document.error().message());
   const std::string version = TextMember(*document, "v");
   if (version != kVersion && version != kTimeVersion) {
-    return Refuse(
-        fmt::format("server does not recognize this encoded version {}", version));
+    return Refuse(fmt::format("server does not recognize this encoded version {}", version));
   }
   ContinueToken token;
   token.revision = IntegerMember(*document, "rv");

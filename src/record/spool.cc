@@ -13,8 +13,8 @@
 #include <system_error>
 #include <utility>
 
-#include "herald/api/codec.h"
 #include "base/crc32c.h"
+#include "herald/api/codec.h"
 
 namespace herald {
 namespace {

@@ -60,7 +60,8 @@ std::uint8_t IndexIn(const Table& table, std::string_view wanted, Name name) {
 
 Kind KindOf(const RequestInfo& request) {
   const auto itself = [](std::string_view name) { return name; };
-  const std::string_view resource = request.is_resource ? request.resource : "";
+  const std::string_view resource =
+      request.is_resource ? std::string_view(request.resource) : std::string_view();
   std::string_view scope;
   if (request.is_resource)
     scope = !request.name.empty()        ? "resource"
