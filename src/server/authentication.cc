@@ -206,12 +206,12 @@ Result<std::unique_ptr<Authenticator>> MakeRequestHeaderAuthenticator(
 Result<User> Authenticate(const std::vector<std::unique_ptr<Authenticator>>& ways,
                           const http::Request& request, const http::Peer& peer) {
   for (const std::unique_ptr<Authenticator>& way : ways) {
-    Result<std::optional<User>> user = way->Authenticate(request, peer);
-    if (!user) return user.error();
-    if (!user->has_value()) continue;
-    User known = **std::move(user);
-    known.groups.emplace_back("system:authenticated");
-    return known;
+    Result<std::optional<User>> result = way->Authenticate(request, peer);
+    if (!result) return result.error();
+    std::optional<User>& user = *result;
+    if (!user) continue;
+    user->groups.emplace_back("system:authenticated");
+    return *std::move(user);
   }
   return Unauthorized();
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <future>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -75,10 +74,10 @@ class Daemon::Impl {
     retention_ = std::make_shared<CurrentRetention>(*std::move(retention));
     if (Status status = OpenStore(); !status.ok()) return status;
 
-    door_.emplace(store_.get(),
-                  FrontDoor::Options{.clock = nullptr,
-                                     .max_requests_in_flight = options_.max_requests_inflight,
-                                     .log = options_.log});
+    door_ = std::make_unique<FrontDoor>(
+        store_.get(), FrontDoor::Options{.clock = nullptr,
+                                         .max_requests_in_flight = options_.max_requests_inflight,
+                                         .log = options_.log});
     if (Status status = LoadAuthenticators(); !status.ok()) return status;
     if (Status status = LoadRbac(); !status.ok()) return status;
     if (!options_.event_rate_limit_file.empty())
@@ -95,8 +94,8 @@ class Daemon::Impl {
     };
     api.max_watches_per_user = options_.max_watches_per_user;
     api.log = options_.log;
-    api_.emplace(store_.get(), std::move(api));
-    door_->SetApi(&*api_);
+    api_ = std::make_unique<Api>(store_.get(), std::move(api));
+    door_->SetApi(api_.get());
 
     if (Status status = Listen(); !status.ok()) return status;
     door_->SetConnectionStats([this] { return server_->Stats(); });
@@ -277,7 +276,7 @@ class Daemon::Impl {
                  store_->RefreshLifetimes();
                  return {};
                }));
-    files_executor_.emplace(Executor::Options{.threads = 1, .clock = nullptr});
+    files_executor_ = std::make_unique<Executor>(Executor::Options{.threads = 1, .clock = nullptr});
     LookLater();
   }
 
@@ -302,12 +301,12 @@ class Daemon::Impl {
   std::shared_ptr<CurrentRetention> retention_;
   EventRateLimit rate_limit_;
   std::unique_ptr<store::Store> store_;
-  std::optional<FrontDoor> door_;
-  std::optional<Api> api_;
+  std::unique_ptr<FrontDoor> door_;
+  std::unique_ptr<Api> api_;
   std::unique_ptr<http::Server> server_;
 
   FileWatch files_;  // once it is set up, only for tasks of the executor
-  std::optional<Executor> files_executor_;
+  std::unique_ptr<Executor> files_executor_;
 
   Mutex stop_mu_;
   bool stopped_ GUARDED_BY(stop_mu_) = false;

@@ -789,22 +789,23 @@ void RocksStore::Expire() {
           chore.rows.Delete(rocks_->expiry(), last);
           continue;
         }
-        const Result<std::optional<Due>> found = FindDue(reader, row->revision);
-        if (!found) {
+        const Result<std::optional<Due>> result = FindDue(reader, row->revision);
+        if (!result) {
           // It stays, for whoever repairs it, and must not stop the others.
-          Say(LogLevel::kError, "an entry that is due cannot be read", found.error().message());
+          Say(LogLevel::kError, "an entry that is due cannot be read", result.error().message());
           next_from = std::min(next_from, row->when);
           continue;
         }
-        if (*found && (*found)->expires <= now) {
-          due.push_back({(*found)->key, nullptr, row->revision});
+        const std::optional<Due>& found = *result;
+        if (found && found->expires <= now) {
+          due.push_back({found->key, nullptr, row->revision});
           // The deletion takes the version's own row with it.
-          if (row->when != (*found)->own_row) chore.rows.Delete(rocks_->expiry(), last);
+          if (row->when != found->own_row) chore.rows.Delete(rocks_->expiry(), last);
           continue;
         }
         chore.rows.Delete(rocks_->expiry(), last);
-        if (*found && (*found)->expires != WallTime::max()) {
-          chore.rows.Put(rocks_->expiry(), ExpiryKey((*found)->expires, row->revision), {});
+        if (found && found->expires != WallTime::max()) {
+          chore.rows.Put(rocks_->expiry(), ExpiryKey(found->expires, row->revision), {});
         }
       }
       more = visited == kPortion;
