@@ -131,13 +131,15 @@ class FakeTransport final : public Transport {
   }
 
   // As the end of an http::Client does.
-  ~FakeTransport() override {
-    while (!open_.empty()) {
-      const auto call = open_.front();
-      Close(call);
-      const Status status(StatusReason::kCancelled, "the client was closed");
-      call->fetched ? call->fetched(status) : call->callbacks.done(status);
-    }
+  ~FakeTransport() override { CancelAll(); }
+
+  // Lets go of everything, because what is queued here may hold the client that owns us,
+  // and nobody else would ever run it.
+  void Shut() {
+    Run();
+    CancelAll();
+    fresh_.clear();
+    executor_.Stop();
   }
 
  private:
@@ -148,6 +150,14 @@ class FakeTransport final : public Transport {
     return shared->id;
   }
   void Close(const std::shared_ptr<Call>& call) { std::erase(open_, call); }
+  void CancelAll() {
+    while (!open_.empty()) {
+      const auto call = open_.front();
+      Close(call);
+      const Status status(StatusReason::kCancelled, "the client was closed");
+      call->fetched ? call->fetched(status) : call->callbacks.done(status);
+    }
+  }
 
   FakeClock* const clock_;
   CallId last_ = 0;
@@ -165,6 +175,11 @@ struct FakeServer {
     rest = std::make_shared<RestClient>(std::make_unique<RestClient::Impl>(
         std::move(config), std::move(options), std::move(credentials), std::move(owned)));
   }
+  ~FakeServer() {
+    if (rest) transport->Shut();
+  }
+  FakeServer(const FakeServer&) = delete;
+  FakeServer& operator=(const FakeServer&) = delete;
 
   FakeClock clock{WallTime(std::chrono::seconds(1'700'000'000))};
   FakeTransport* transport = nullptr;

@@ -40,11 +40,12 @@ class RestSinkTest : public ::testing::Test {
   }
   std::shared_ptr<FakeTransport::Call> Next() { return server_.transport->Next(); }
 
-  FakeServer server_;
+  // Before the server, whose end still answers what is open.
   std::vector<std::string> log_;
+  std::optional<Result<Event>> result_;
+  FakeServer server_;
   RestSink sink_{server_.rest,
                  {.log = [this](const LogEntry& entry) { log_.emplace_back(entry.message); }}};
-  std::optional<Result<Event>> result_;
 };
 
 TEST_F(RestSinkTest, CreatesUpdatesAndPatches) {
