@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ class Heraldd {
     argv.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // should this test die, it must not stay behind
       execv(argv[0], argv.data());
       _exit(127);
     }
@@ -172,7 +174,8 @@ class Watcher {
   void CatchUp(http::Client& client, std::int64_t last) {
     if (version_ >= last) return;
     std::string buffer;
-    std::atomic<bool> over{false};
+    std::atomic<bool> caught_up{false};
+    std::atomic<bool> ended{false};
     const http::Client::CallId call = client.Start(
         MakeRequest("GET", fmt::format("{}?watch=true&resourceVersion={}", kEvents, version_)), {},
         {.head = [&](const http::ResponseHead& head) { EXPECT_EQ(head.status, 200); },
@@ -184,12 +187,15 @@ class Watcher {
                  Take(json::parse(buffer.substr(0, end)));
                  buffer.erase(0, end + 1);
                }
-               if (version_ >= last) over = true;
+               if (version_ >= last) caught_up = true;
              },
-         .done = [&](const Status&) { over = true; }});
+         .done = [&](const Status&) { ended = true; }});
     const auto give_up = std::chrono::steady_clock::now() + 60s;
-    while (!over && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+    while (!caught_up && !ended && std::chrono::steady_clock::now() < give_up)
+      std::this_thread::yield();
     client.Cancel(call);
+    // Its callbacks refer to this frame.
+    while (!ended) std::this_thread::yield();
     EXPECT_GE(version_, last) << "the watch did not see everything";
   }
 
