@@ -73,7 +73,11 @@ class WorkQueue::Impl {
       if (later_.empty()) {
         changed_.Wait(lock);
       } else {
-        changed_.WaitFor(lock, later_.begin()->first - clock_.Steady(), [] { return false; });
+        const SteadyTime next = later_.begin()->first;
+        changed_.WaitFor(lock, next - clock_.Steady(), [&]() REQUIRES(mu_) {
+          return stop.stop_requested() || shut_down_ || !ready_.empty() || later_.empty() ||
+                 later_.begin()->first < next;
+        });
       }
     }
   }
