@@ -199,8 +199,8 @@ int Serve(CLI::App& app, Flags& flags, bool dev) {
       return Fail(status);
     std::cout << fmt::format(
                      "\nheraldd serves https://127.0.0.1:{}, data in {}. Try:\n\n"
-                     "  kubectl --kubeconfig {}/kubeconfig get events -w\n"
-                     "  kubectl --kubeconfig {}/kubeconfig events\n"
+                     "  kubectl --kubeconfig {}/kubeconfig get events -A -w\n"
+                     "  kubectl --kubeconfig {}/kubeconfig events -A\n"
                      "  curl --cacert {}/certs/heraldd.crt -H \"Authorization: Bearer $(sed -n "
                      "'s/,admin.*//p' {}/tokens.csv)\" https://127.0.0.1:{}/api/v1/events\n\n"
                      "Ctrl-C stops it.\n",
