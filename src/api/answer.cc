@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/quote.h"
+#include "base/trimmed.h"
 #include "herald/api/codec.h"
 
 namespace herald {
@@ -47,13 +48,6 @@ constexpr CodeRow kCodes[] = {
 
 bool IsText(std::string_view content_type) {
   return content_type.empty() || content_type.starts_with("text/");
-}
-
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\n\v\f\r";
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
 std::string Lower(std::string_view text) {

@@ -12,8 +12,9 @@
 #include <utility>
 
 #include "api/yaml/yaml.h"
-#include "client/base64.h"
-#include "client/file.h"
+#include "base/base64.h"
+#include "base/file.h"
+#include "base/trimmed.h"
 #include "herald/client/json_value.h"
 #include "http/url.h"
 

@@ -4,8 +4,9 @@
 
 #include <utility>
 
-#include "client/base64.h"
-#include "client/file.h"
+#include "base/base64.h"
+#include "base/file.h"
+#include "base/trimmed.h"
 
 namespace herald {
 namespace {

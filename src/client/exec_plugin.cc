@@ -18,8 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/base64.h"
-#include "client/file.h"
+#include "base/base64.h"
+#include "base/file.h"
+#include "base/trimmed.h"
 #include "herald/client/json_value.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX has it in no header

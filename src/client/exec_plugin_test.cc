@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/file.h"
 #include "client/credentials.h"
 #include "client/fake_transport.h"
-#include "client/file.h"
 #include "herald/client/json_value.h"
 
 namespace herald {

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "client/file.h"
+#include "base/trimmed.h"
 #include "http/url.h"
 
 namespace herald {

@@ -1,26 +1,18 @@
 #include "exe/dev.h"
 
 #include <fmt/core.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
+#include "base/base64.h"
+#include "base/file.h"
 #include "server/certificates.h"
 
 namespace herald {
 namespace {
-
-std::string Base64(std::string_view text) {
-  std::string out(4 * ((text.size() + 2) / 3) + 1, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                   reinterpret_cast<const unsigned char*>(text.data()),
-                                   static_cast<int>(text.size()));
-  out.resize(static_cast<std::size_t>(size));
-  return out;
-}
 
 // 256 bits that nobody can guess, as hex.
 Result<std::string> NewToken() {
@@ -55,10 +47,9 @@ Status PrepareDevFolder(const std::string& folder, server::DaemonOptions* option
 }
 
 Status WriteDevKubeconfig(const std::string& folder, std::uint16_t port) {
-  const Result<std::string> certificate =
-      server::ReadFile(CertificatesFolder(folder) + "/heraldd.crt");
+  const Result<std::string> certificate = ReadFile(CertificatesFolder(folder) + "/heraldd.crt");
   if (!certificate) return certificate.error();
-  const Result<std::string> tokens = server::ReadFile(TokensFile(folder));
+  const Result<std::string> tokens = ReadFile(TokensFile(folder));
   if (!tokens) return tokens.error();
   // The first token of the file, which may have got others since.
   std::string_view token = *tokens;
@@ -85,7 +76,7 @@ contexts:
     namespace: default
 current-context: herald
 )",
-                                              port, Base64(*certificate), token));
+                                              port, Base64Encode(*certificate), token));
 }
 
 }  // namespace herald

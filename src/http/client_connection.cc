@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/check.h"
 
 namespace herald::http {
@@ -27,20 +28,6 @@ constexpr std::size_t kReadBytes = 64 * 1024;
 constexpr std::size_t kWriteBytes = 256 * 1024;
 // An answer to CONNECT is a status line and a few fields.
 constexpr std::size_t kMaxProxyHeaderBytes = 16 * 1024;
-
-std::string Base64(std::string_view text) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); i += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      bits = bits << 8 | (i + j < text.size() ? static_cast<unsigned char>(text[i + j]) : 0U);
-    for (std::size_t j = 0; j < 4; ++j)
-      out.push_back(i + j <= text.size() ? kAlphabet[bits >> (18 - 6 * j) & 63] : '=');
-  }
-  return out;
-}
 
 std::string Text(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000)
@@ -173,7 +160,8 @@ void ClientConnection::AskProxy() {
       ipv6 ? fmt::format("[{}]:{}", url.host, url.port) : fmt::format("{}:{}", url.host, url.port);
   proxy_request_.authority = proxy_request_.target;
   if (!proxy_url_->user_info.empty())
-    proxy_request_.headers.Add("proxy-authorization", "Basic " + Base64(proxy_url_->user_info));
+    proxy_request_.headers.Add("proxy-authorization",
+                               "Basic " + Base64Encode(proxy_url_->user_info));
   proxy_events_.head = [this](std::uint64_t, const ResponseHead& head) {
     proxy_status_ = head.status;
   };

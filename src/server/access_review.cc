@@ -8,9 +8,9 @@
 #include "api/json.h"
 #include "api/json_writer.h"
 #include "api/protobuf_reader.h"
-#include "base/uuid.h"
 #include "herald/base/status.h"
 #include "server/api.h"
+#include "server/exchange.h"
 
 namespace herald::server {
 namespace {
@@ -136,16 +136,15 @@ void AnswerAccessReview(const http::Request& request,
       asked->is_resource
           ? fmt::format("\"resourceAttributes\":{}", WriteJson(*asked, kResourceAttributes))
           : fmt::format("\"nonResourceAttributes\":{}", WriteJson(*asked, kNonResourceAttributes));
-  const std::string* const audit_id = request.headers.Find("audit-id");
-  responder.Send(
-      {.status = 201,
-       .headers = {{"audit-id", audit_id != nullptr ? *audit_id : RandomUuid()},
-                   {"cache-control", "no-cache, private"},
-                   {"content-type", "application/json"}},
-       .body = fmt::format("{{\"kind\":\"SelfSubjectAccessReview\",\"apiVersion\":"
-                           "\"authorization.k8s.io/v1\",\"metadata\":{{}},\"spec\":{{{}}},"
-                           "\"status\":{{\"allowed\":{}}}}}\n",
-                           spec, allows(*asked))});
+  http::Response response{
+      .status = 201,
+      .headers = {},
+      .body = fmt::format("{{\"kind\":\"SelfSubjectAccessReview\",\"apiVersion\":"
+                          "\"authorization.k8s.io/v1\",\"metadata\":{{}},\"spec\":{{{}}},"
+                          "\"status\":{{\"allowed\":{}}}}}\n",
+                          spec, allows(*asked))};
+  AddCommonHeaders(request, "application/json", &response.headers);
+  responder.Send(std::move(response));
 }
 
 }  // namespace herald::server

@@ -12,6 +12,8 @@
 #include <set>
 #include <utility>
 
+#include "base/trimmed.h"
+
 namespace herald::server {
 namespace {
 
@@ -45,18 +47,12 @@ std::optional<std::vector<std::string>> SplitCsvLine(std::string_view line) {
   return fields;
 }
 
-std::string_view Trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
 std::vector<std::string> SplitGroups(std::string_view text) {
   std::vector<std::string> groups;
   while (!text.empty()) {
     const std::string_view group = text.substr(0, text.find(','));
     text.remove_prefix(std::min(group.size() + 1, text.size()));
-    if (!Trim(group).empty()) groups.emplace_back(Trim(group));
+    if (!Trimmed(group).empty()) groups.emplace_back(Trimmed(group));
   }
   return groups;
 }
@@ -77,13 +73,13 @@ class TokenAuthenticator final : public Authenticator {
 
   Result<std::optional<User>> Authenticate(const http::Request& request,
                                            const http::Peer&) const override {
-    std::string_view header = Trim(request.headers.Get("authorization"));
+    std::string_view header = Trimmed(request.headers.Get("authorization"));
     constexpr std::string_view kScheme = "bearer ";
     if (header.size() < kScheme.size() ||
         !std::equal(kScheme.begin(), kScheme.end(), header.begin(),
                     [](char a, char b) { return a == (b | 0x20); }))
       return std::optional<User>();
-    const auto user = users_.find(DigestOf(Trim(header.substr(kScheme.size()))));
+    const auto user = users_.find(DigestOf(Trimmed(header.substr(kScheme.size()))));
     if (user == users_.end()) return Unauthorized();
     return std::optional<User>(user->second);
   }
@@ -143,7 +139,7 @@ class RequestHeaderAuthenticator final : public Authenticator {
       return std::optional<User>();
     User user;
     for (const std::string& header : options_.username_headers) {
-      user.name = Trim(request.headers.Get(header));
+      user.name = Trimmed(request.headers.Get(header));
       if (!user.name.empty()) break;
     }
     if (user.name.empty()) return std::optional<User>();
@@ -168,7 +164,7 @@ Result<std::unique_ptr<Authenticator>> MakeTokenAuthenticator(std::string_view c
     std::string_view line = csv.substr(0, csv.find('\n'));
     csv.remove_prefix(std::min(line.size() + 1, csv.size()));
     ++number;
-    line = Trim(line);
+    line = Trimmed(line);
     if (line.empty() || line.starts_with('#')) continue;
     const auto refuse = [&](std::string_view why) {
       return Status(StatusReason::kBadRequest, fmt::format("{}: line {}: {}", file, number, why));
@@ -178,11 +174,11 @@ Result<std::unique_ptr<Authenticator>> MakeTokenAuthenticator(std::string_view c
     if (fields->size() < 3)
       return refuse("must be token,user,uid and optionally \"group1,group2\"");
     std::vector<std::string>& field = *fields;
-    if (Trim(field[0]).empty()) return refuse("the token is empty");
-    if (Trim(field[1]).empty()) return refuse("the user is empty");
-    User user{std::string(Trim(field[1])), std::string(Trim(field[2])),
+    if (Trimmed(field[0]).empty()) return refuse("the token is empty");
+    if (Trimmed(field[1]).empty()) return refuse("the user is empty");
+    User user{std::string(Trimmed(field[1])), std::string(Trimmed(field[2])),
               field.size() > 3 ? SplitGroups(field[3]) : std::vector<std::string>()};
-    if (!users.emplace(DigestOf(Trim(field[0])), std::move(user)).second)
+    if (!users.emplace(DigestOf(Trimmed(field[0])), std::move(user)).second)
       return refuse("the token was given before");
   }
   return std::unique_ptr<Authenticator>(std::make_unique<TokenAuthenticator>(std::move(users)));

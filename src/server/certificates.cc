@@ -15,9 +15,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
+
+#include "base/file.h"
 
 namespace herald::server {
 namespace {
@@ -71,15 +71,6 @@ Status FileError(std::string_view what, const std::string& file) {
 }
 
 }  // namespace
-
-Result<std::string> ReadFile(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  // An empty file makes << fail, which is no error here.
-  if (in && in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
-  if (!in && !in.eof()) return FileError("read", file);
-  return std::move(text).str();
-}
 
 Status WritePrivateFile(const std::string& file, std::string_view text) {
   const std::string temporary = file + ".tmp";

@@ -26,8 +26,6 @@ Result<KeyPair> MakeSelfSigned(const std::vector<std::string>& names, WallTime n
 // that this machine answers to.
 Result<KeyPair> ReadOrMakeKeyPair(const std::string& folder, WallTime now);
 
-// The text of a file. The error names it.
-Result<std::string> ReadFile(const std::string& file);
 // Writes a file that only its owner can read, by way of another name, so that nobody
 // ever sees half of it.
 Status WritePrivateFile(const std::string& file, std::string_view text);

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/file.h"
+
 namespace herald::server {
 namespace {
 

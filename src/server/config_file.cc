@@ -3,13 +3,10 @@
 #include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <utility>
 
+#include "base/file.h"
 #include "server/duration.h"
 
 namespace herald::server {
@@ -62,13 +59,9 @@ struct ConfigNode::Part {
 ConfigNode::ConfigNode(std::shared_ptr<Part> part) : part_(std::move(part)) {}
 
 Result<std::vector<ConfigNode>> ConfigNode::Load(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::stringstream text;
-  if (in) text << in.rdbuf();
-  if (!in)
-    return Status(StatusReason::kBadRequest,
-                  fmt::format("cannot read {}: {}", file, std::strerror(errno)));
-  return Parse(text.view(), file);
+  const Result<std::string> text = ReadFile(file);
+  if (!text) return text.error();
+  return Parse(*text, file);
 }
 
 Result<std::vector<ConfigNode>> ConfigNode::Parse(std::string_view text, const std::string& file) {
@@ -104,10 +97,6 @@ bool ConfigNode::Bool(std::string_view member, bool otherwise) {
 
 std::int64_t ConfigNode::Integer(std::string_view member, std::int64_t otherwise) {
   return part_->Scalar<std::int64_t>(member, otherwise, "a whole number");
-}
-
-double ConfigNode::Number(std::string_view member, double otherwise) {
-  return part_->Scalar<double>(member, otherwise, "a number");
 }
 
 nanoseconds ConfigNode::Duration(std::string_view member, nanoseconds otherwise) {

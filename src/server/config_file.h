@@ -21,8 +21,8 @@ namespace herald::server {
 // the member. A ConfigNode is a cheap handle. Thread-confined.
 class ConfigNode {
  public:
-  // The documents of a file. A file that cannot be read or is no YAML is a kBadRequest
-  // that names it.
+  // The documents of a file. What is wrong with one that cannot be read or is no YAML
+  // names it.
   static Result<std::vector<ConfigNode>> Load(const std::string& file);
   // The same from a text; `file` is for messages.
   static Result<std::vector<ConfigNode>> Parse(std::string_view text, const std::string& file);
@@ -35,7 +35,6 @@ class ConfigNode {
   std::string String(std::string_view member, std::string_view otherwise = {});
   bool Bool(std::string_view member, bool otherwise);
   std::int64_t Integer(std::string_view member, std::int64_t otherwise);
-  double Number(std::string_view member, double otherwise);
   std::chrono::nanoseconds Duration(std::string_view member, std::chrono::nanoseconds otherwise);
   std::vector<std::string> Strings(std::string_view member);
   // Where one text need not be written as a list.

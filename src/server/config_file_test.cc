@@ -15,12 +15,11 @@ ConfigNode ParseOne(std::string_view text) {
 
 TEST(ConfigNode, GivesWhatIsThereAndTheDefaultOtherwise) {
   ConfigNode node = ParseOne(
-      "name: x\non: yes\nn: 5\nqps: 1.5\nttl: 2h\nlist: [a, 'b']\nnothing:\n"
+      "name: x\non: yes\nn: 5\nttl: 2h\nlist: [a, 'b']\nnothing:\n"
       "inner: {deep: 1}\nrules:\n- a: 1\n- a: 2\n");
   EXPECT_EQ(node.String("name"), "x");
   EXPECT_TRUE(node.Bool("on", false));
   EXPECT_EQ(node.Integer("n", 0), 5);
-  EXPECT_EQ(node.Number("qps", 0), 1.5);
   EXPECT_EQ(node.Duration("ttl", 0s), 2h);
   EXPECT_EQ(node.Strings("list"), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(node.String("nothing", "default"), "default");

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/file.h"
 #include "base/mutex.h"
 #include "herald/base/executor.h"
 #include "http/server.h"
@@ -76,8 +77,7 @@ class Daemon::Impl {
 
     door_ = std::make_unique<FrontDoor>(
         store_.get(), FrontDoor::Options{.clock = nullptr,
-                                         .max_requests_in_flight = options_.max_requests_inflight,
-                                         .log = options_.log});
+                                         .max_requests_in_flight = options_.max_requests_inflight});
     if (Status status = LoadAuthenticators(); !status.ok()) return status;
     if (Status status = LoadRbac(); !status.ok()) return status;
     if (!options_.event_rate_limit_file.empty())

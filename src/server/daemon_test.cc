@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/file.h"
 #include "http/client.h"
 #include "server/certificates.h"
 

@@ -135,6 +135,8 @@ void AddStatusHeaders(const Status& status, http::Headers* headers) {
   }
 }
 
+}  // namespace
+
 void AddCommonHeaders(const http::Request& request, std::string_view content_type,
                       http::Headers* headers) {
   const std::string* const audit = request.headers.Find("audit-id");
@@ -144,8 +146,6 @@ void AddCommonHeaders(const http::Request& request, std::string_view content_typ
   }
   if (!content_type.empty()) headers->Add("content-type", std::string(content_type));
 }
-
-}  // namespace
 
 Exchange::Exchange(Call call, std::shared_ptr<http::Responder> responder)
     : call_(std::move(call)),

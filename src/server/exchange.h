@@ -14,6 +14,11 @@
 
 namespace herald::server {
 
+// The headers that every answer has, whoever gives it: Audit-Id, which is the request's own where
+// it brought one, Cache-Control where it is not there yet, and the type of the body.
+void AddCommonHeaders(const http::Request& request, std::string_view content_type,
+                      http::Headers* headers);
+
 // An Exchange is one request and the answer that is being made for it: the query, what the
 // client accepts, and the headers that every answer carries. Whatever a request waits for
 // keeps it alive.

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/uuid.h"
 #include "http/url.h"
 #include "server/access_review.h"
 #include "server/authentication.h"
+#include "server/exchange.h"
 
 namespace herald::server {
 namespace {
@@ -31,13 +31,10 @@ bool IsDryRun(std::string_view target) {
 }
 
 http::Response PlainText(const http::Request& request, int status, std::string body) {
-  const std::string* const audit_id = request.headers.Find("audit-id");
-  return {.status = status,
-          .headers = {{"audit-id", audit_id != nullptr ? *audit_id : RandomUuid()},
-                      {"cache-control", "no-cache, private"},
-                      {"content-type", "text/plain; charset=utf-8"},
-                      {"x-content-type-options", "nosniff"}},
-          .body = std::move(body)};
+  http::Response response{.status = status, .headers = {}, .body = std::move(body)};
+  AddCommonHeaders(request, "text/plain; charset=utf-8", &response.headers);
+  response.headers.Add("x-content-type-options", "nosniff");
+  return response;
 }
 
 }  // namespace

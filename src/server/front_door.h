@@ -9,7 +9,6 @@
 
 #include "base/mutex.h"
 #include "herald/base/clock.h"
-#include "herald/base/log.h"
 #include "http/server.h"
 #include "server/api.h"
 #include "server/identity.h"
@@ -35,7 +34,6 @@ class FrontDoor {
     const Clock* clock = nullptr;  // borrowed; null: SystemClock()
     // Requests being answered at once, watches excluded; above it 429.
     std::size_t max_requests_in_flight = 4000;
-    LogFunction log{};
   };
 
   // The store is borrowed and outlives the FrontDoor. Nobody is known and nobody may do

@@ -261,19 +261,13 @@ void Registry::Create(Target target, Event event, Done done) {
       ->Start(clock_->Now());
 }
 
-// A PUT or a PATCH on its way: read, change, write if nobody was faster, else again.
-class Registry::Change : public std::enable_shared_from_this<Change> {
+// A write that depends on what is there: read, decide, write if nobody was faster, else
+// again with what was. Kept alive by what it waits for.
+class Registry::Race : public std::enable_shared_from_this<Race> {
  public:
-  // Either a replacement or a transform.
-  Change(store::Store* store, Target target, std::optional<Event> replacement, Transform transform,
-         WallTime now, Done done)
-      : store_(store),
-        target_(std::move(target)),
-        key_(EventKey(target_.namespace_, target_.name)),
-        replacement_(std::move(replacement)),
-        transform_(std::move(transform)),
-        now_(now),
-        done_(std::move(done)) {}
+  virtual ~Race() = default;
+  Race(const Race&) = delete;
+  Race& operator=(const Race&) = delete;
 
   void Start() {
     store_->Get(key_, [self = shared_from_this()](Result<std::optional<store::Entry>> entry) {
@@ -283,14 +277,67 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
     });
   }
 
+ protected:
+  Race(store::Store* store, Target target, WallTime now, Done done)
+      : target_(std::move(target)),
+        key_(EventKey(target_.namespace_, target_.name)),
+        now_(now),
+        done_(std::move(done)),
+        store_(store) {}
+
+  // Decides what becomes of `current`, and calls either Commit() or done_.
+  virtual void Try(const std::optional<store::Entry>& current) = 0;
+
+  // Answers with outcome_, which shows the revision of the write where that is wanted.
+  void Commit(store::Write write, bool shows_revision) {
+    store_->Commit(std::move(write), [self = shared_from_this(),
+                                      shows_revision](Result<store::Written> written) {
+      if (!written) return self->done_(written.error());
+      if (!written->committed) {
+        self->current_ = std::move(written->current);
+        if (self->loop_.Again()) self->Run();
+        return;
+      }
+      if (shows_revision) {
+        self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
+      }
+      self->done_(std::move(self->outcome_));
+    });
+  }
+
+  const Target target_;
+  const std::string key_;
+  const WallTime now_;
+  const Done done_;
+  Outcome outcome_;
+
  private:
   // Each lost race leaves in current_ what was faster.
   void Run() {
-    loop_.Run([this] { Try(current_); });
+    loop_.Run([this] {
+      if (++tries_ > kMaxTries) return done_(TooBusy(target_.api, target_.name));
+      Try(current_);
+    });
   }
 
-  void Try(const std::optional<store::Entry>& current) {
-    if (++tries_ > kMaxTries) return done_(TooBusy(target_.api, target_.name));
+  store::Store* const store_;
+  AsyncLoop loop_;
+  std::optional<store::Entry> current_;
+  int tries_ = 0;
+};
+
+// A PUT or a PATCH on its way.
+class Registry::Change final : public Race {
+ public:
+  // Either a replacement or a transform.
+  Change(store::Store* store, Target target, std::optional<Event> replacement, Transform transform,
+         WallTime now, Done done)
+      : Race(store, std::move(target), now, std::move(done)),
+        replacement_(std::move(replacement)),
+        transform_(std::move(transform)) {}
+
+ private:
+  void Try(const std::optional<store::Entry>& current) override {
     if (!current) return replacement_ ? CreateInstead(*replacement_) : done_(NotFound());
     Result<Event> old = DecodeStored(*current);
     if (!old) return done_(old.error());
@@ -347,7 +394,8 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
                        .value = goes ? nullptr : ToBytes(std::move(value)),
                        .expected = current.revision};
     outcome_.deleted = goes;
-    Commit(std::move(write));
+    // What has gone with its last finalizer is shown as it was when it went.
+    Commit(std::move(write), !goes);
   }
 
   // A PUT of an event that is not there.
@@ -372,7 +420,7 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
     }
     if (target_.dry_run) return done_(std::move(outcome_));
     if (Status refused = Admit(); !refused.ok()) return done_(refused);
-    Commit({.key = key_, .value = ToBytes(EncodeStored(outcome_.event)), .expected = 0});
+    Commit({.key = key_, .value = ToBytes(EncodeStored(outcome_.event)), .expected = 0}, true);
   }
 
   Status Admit() {
@@ -380,35 +428,10 @@ class Registry::Change : public std::enable_shared_from_this<Change> {
     return target_.admit(outcome_.event);
   }
 
-  void Commit(store::Write write) {
-    store_->Commit(std::move(write), [self = shared_from_this()](Result<store::Written> written) {
-      if (!written) return self->done_(written.error());
-      if (!written->committed) {
-        self->current_ = std::move(written->current);
-        if (self->loop_.Again()) self->Run();
-        return;
-      }
-      // What has gone with its last finalizer is shown as it was when it went.
-      if (!self->outcome_.deleted) {
-        self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
-      }
-      self->done_(std::move(self->outcome_));
-    });
-  }
-
   Status NotFound() const { return EventNotFound(target_.api, target_.name); }
 
-  store::Store* const store_;
-  const Target target_;
-  const std::string key_;
   const std::optional<Event> replacement_;
   const Transform transform_;
-  const WallTime now_;
-  const Done done_;
-  AsyncLoop loop_;
-  std::optional<store::Entry> current_;
-  Outcome outcome_;
-  int tries_ = 0;
   bool asked_ = false;
   bool asked_create_ = false;
 };
@@ -426,32 +449,13 @@ void Registry::Patch(Target target, Transform transform, Done done) {
 }
 
 // A DELETE on its way.
-class Registry::Deletion : public std::enable_shared_from_this<Deletion> {
+class Registry::Deletion final : public Race {
  public:
   Deletion(store::Store* store, Target target, DeleteOptions options, WallTime now, Done done)
-      : store_(store),
-        target_(std::move(target)),
-        key_(EventKey(target_.namespace_, target_.name)),
-        options_(std::move(options)),
-        now_(now),
-        done_(std::move(done)) {}
-
-  void Start() {
-    store_->Get(key_, [self = shared_from_this()](Result<std::optional<store::Entry>> entry) {
-      if (!entry) return self->done_(entry.error());
-      self->current_ = *std::move(entry);
-      self->Run();
-    });
-  }
+      : Race(store, std::move(target), now, std::move(done)), options_(std::move(options)) {}
 
  private:
-  // Each lost race leaves in current_ what was faster.
-  void Run() {
-    loop_.Run([this] { Try(current_); });
-  }
-
-  void Try(const std::optional<store::Entry>& current) {
-    if (++tries_ > kMaxTries) return done_(TooBusy(target_.api, target_.name));
+  void Try(const std::optional<store::Entry>& current) override {
     if (!current) return done_(EventNotFound(target_.api, target_.name));
     Result<Event> event = DecodeStored(*current);
     if (!event) return done_(event.error());
@@ -472,16 +476,7 @@ class Registry::Deletion : public std::enable_shared_from_this<Deletion> {
       write.value = ToBytes(std::move(value));
     }
     if (target_.dry_run) return done_(std::move(outcome_));
-    store_->Commit(std::move(write), [self = shared_from_this()](Result<store::Written> written) {
-      if (!written) return self->done_(written.error());
-      if (!written->committed) {
-        self->current_ = std::move(written->current);
-        if (self->loop_.Again()) self->Run();
-        return;
-      }
-      self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
-      self->done_(std::move(self->outcome_));
-    });
+    Commit(std::move(write), true);
   }
 
   Status CheckPreconditions(const ObjectMeta& metadata) const {
@@ -509,16 +504,7 @@ class Registry::Deletion : public std::enable_shared_from_this<Deletion> {
     return Status();
   }
 
-  store::Store* const store_;
-  const Target target_;
-  const std::string key_;
   const DeleteOptions options_;
-  const WallTime now_;
-  const Done done_;
-  AsyncLoop loop_;
-  std::optional<store::Entry> current_;
-  Outcome outcome_;
-  int tries_ = 0;
 };
 
 void Registry::Delete(Target target, DeleteOptions options, Done done) {

@@ -60,6 +60,7 @@ class Registry {
 
  private:
   class Creation;
+  class Race;
   class Change;
   class Deletion;
 

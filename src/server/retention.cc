@@ -57,10 +57,4 @@ std::chrono::seconds Retention::Keep(const Event& event) const {
   return default_ttl_;
 }
 
-std::chrono::seconds Retention::longest() const {
-  std::chrono::seconds longest = default_ttl_;
-  for (const Rule& rule : rules_) longest = std::max(longest, rule.keep);
-  return longest;
-}
-
 }  // namespace herald::server

@@ -40,9 +40,6 @@ class Retention {
   static Status CheckTtl(std::chrono::nanoseconds ttl);
 
   std::chrono::seconds Keep(const Event& event) const;
-  std::chrono::seconds default_ttl() const { return default_ttl_; }
-  // The longest that any event can be kept.
-  std::chrono::seconds longest() const;
 
  private:
   struct Rule {

@@ -1,4 +1,4 @@
-#include "client/file.h"
+#include "base/file.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -33,13 +33,6 @@ Result<std::string> ReadFile(const std::string& path) {
   ::close(fd);
   if (error != 0) return failed(error);
   return text;
-}
-
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n\v\f";
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
 }  // namespace herald

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 
+#include "herald/base/export.h"
 #include "herald/base/status.h"
 
 namespace herald {
@@ -13,9 +13,6 @@ namespace herald {
 inline constexpr std::size_t kMaxFileBytes = 8 << 20;
 
 // A file's bytes. A refusal names the file; kNotFound where it does not exist.
-Result<std::string> ReadFile(const std::string& path);
-
-// Without white space at either end.
-std::string_view Trimmed(std::string_view text);
+HERALD_EXPORT Result<std::string> ReadFile(const std::string& path);
 
 }  // namespace herald
