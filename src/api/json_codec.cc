@@ -71,16 +71,23 @@ Status Refusal(const Verdict& verdict, std::string_view kind, std::string_view j
   return verdict.wrong.empty() ? Status() : CannotBeHandled(kind, verdict.wrong);
 }
 
-// Decodes as a server decodes the body of a request for `kind`.
+// Reads as a server reads the body of a request for `kind`.
+template <typename T>
+Status ReadObject(std::string_view kind, std::string_view json, EventApi api,
+                  std::vector<std::string>* field_errors, T* object) {
+  if (std::is_same_v<T, Event> && json.size() > kMaxRequestBytes) return TooLarge();
+  const Verdict verdict = ReadDocument(json, api, field_errors, object);
+  Status refusal = Refusal(verdict, kind, json, api);
+  if (!refusal.ok() && field_errors != nullptr) field_errors->clear();
+  return refusal;
+}
+
 template <typename T>
 Result<T> DecodeAs(std::string_view kind, std::string_view json, EventApi api,
                    std::vector<std::string>* field_errors) {
   Result<T> object(std::in_place);
-  const Verdict verdict = ReadDocument(json, api, field_errors, &*object);
-  if (Status refusal = Refusal(verdict, kind, json, api); !refusal.ok()) {
-    if (field_errors != nullptr) field_errors->clear();
-    object = std::move(refusal);
-  }
+  Status refusal = ReadObject(kind, json, api, field_errors, &*object);
+  if (!refusal.ok()) object = std::move(refusal);
   return object;  // the only return, so that the event is never moved
 }
 
@@ -120,7 +127,6 @@ class JsonCodecImpl final : public Codec {
 
   Result<Event> DecodeEvent(std::string_view data, EventApi api,
                             std::vector<std::string>* field_errors) const override {
-    if (data.size() > kMaxRequestBytes) return TooLarge();
     return DecodeAs<Event>("Event", data, api, field_errors);
   }
 
@@ -166,7 +172,9 @@ class JsonCodecImpl final : public Codec {
     if (!reader.Finish()) {
       return Status(StatusReason::kBadRequest, "unable to decode watch event: " + reader.error());
     }
-    return MakeWatchEvent(*this, type_name, object, api);
+    return MakeWatchEvent(*this, type_name, object, [&](Event* event) {
+      return ReadObject("Event", object, api, nullptr, event);
+    });
   }
 
  private:

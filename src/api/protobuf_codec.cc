@@ -401,6 +401,7 @@ Result<Envelope> OpenEnvelope(std::string_view data) {
 
 template <typename T>
 Status ReadObject(std::string_view kind, std::string_view data, EventApi api, T* object) {
+  if (std::is_same_v<T, Event> && data.size() > kMaxRequestBytes) return TooLarge();
   const Result<Envelope> envelope = OpenEnvelope(data);
   if (!envelope) return Unrecognized(envelope.error().message(), kind, data);
   if (Status type = CheckType(envelope->type, kind, api, data); !type.ok()) return type;
@@ -456,7 +457,6 @@ class ProtobufCodecImpl final : public Codec {
   // Protobuf has no strict reading: unknown fields are how it grows.
   Result<Event> DecodeEvent(std::string_view data, EventApi api,
                             std::vector<std::string>*) const override {
-    if (data.size() > kMaxRequestBytes) return TooLarge();
     return DecodeAs<Event>("Event", data, api);
   }
 
@@ -503,7 +503,8 @@ class ProtobufCodecImpl final : public Codec {
     if (!reader.ok()) {
       return Status(StatusReason::kBadRequest, "unable to decode watch event: " + reader.error());
     }
-    return MakeWatchEvent(*this, type_name, object, api);
+    return MakeWatchEvent(*this, type_name, object,
+                          [&](Event* event) { return ReadObject("Event", object, api, event); });
   }
 
  private:

@@ -70,10 +70,32 @@ class ProtobufWriter {
   }
   void Grow(std::size_t bytes);
 
+  // Most texts of an event are shorter than the call of memcpy() is long: they go in two
+  // pieces of a fixed size, which overlap.
+  static void CopyBytes(const char* from, std::size_t size, char* to) {
+    if (size > 32) {
+      std::memcpy(to, from, size);
+    } else if (size >= 16) {
+      CopyEnds<16>(from, size, to);
+    } else if (size >= 8) {
+      CopyEnds<8>(from, size, to);
+    } else if (size >= 4) {
+      CopyEnds<4>(from, size, to);
+    } else if (size > 0) {
+      to[size / 2] = from[size / 2];
+      CopyEnds<1>(from, size, to);
+    }
+  }
+  template <std::size_t kPiece>
+  static void CopyEnds(const char* from, std::size_t size, char* to) {
+    std::memcpy(to, from, kPiece);
+    std::memcpy(to + size - kPiece, from + size - kPiece, kPiece);
+  }
+
   // REQUIRES, all of them: Ensure() made room
   void PutRaw(std::string_view bytes) {
     pos_ -= bytes.size();
-    std::memcpy(pos_, bytes.data(), bytes.size());
+    CopyBytes(bytes.data(), bytes.size(), pos_);
   }
   void PutVarint(std::uint64_t value) {
     if (value < 0x80) {
@@ -84,7 +106,8 @@ class ProtobufWriter {
     std::size_t length = 0;
     for (; value >= 0x80; value >>= 7) digits[length++] = static_cast<char>(value | 0x80);
     digits[length++] = static_cast<char>(value);
-    PutRaw({digits, length});
+    pos_ -= length;
+    std::memcpy(pos_, digits, length);
   }
   void PutTag(int number, WireType type) {
     PutVarint(static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(type));

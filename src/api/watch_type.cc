@@ -4,9 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <utility>
-
-#include "api/quote.h"
 
 namespace herald {
 namespace {
@@ -24,25 +21,11 @@ Status FrameTooLarge() {
                 fmt::format("watch frame is larger than {} bytes", Codec::kMaxFrameBytes));
 }
 
-Result<WatchEvent> MakeWatchEvent(const Codec& codec, std::string_view type_name,
-                                  std::string_view object, EventApi api) {
-  std::size_t i = 0;
-  while (i < kNames.size() && kNames[i] != type_name) ++i;
-  if (i == kNames.size()) {
-    return Status(StatusReason::kBadRequest,
-                  "got invalid watch event type: " + std::string(type_name));
+std::optional<WatchType> WatchTypeFromName(std::string_view name) {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<WatchType>(i);
   }
-  const auto type = static_cast<WatchType>(i);
-  if (type == WatchType::kError) {
-    std::optional<Status> status = codec.DecodeStatus(object);
-    if (!status) {
-      return Status(StatusReason::kBadRequest, "the object of a watch error is not a Status");
-    }
-    return WatchEvent{type, std::move(*status)};
-  }
-  Result<Event> event = codec.DecodeEvent(object, api);
-  if (!event) return event.error();
-  return WatchEvent{type, std::move(*event)};
+  return std::nullopt;
 }
 
 }  // namespace herald
