@@ -45,7 +45,7 @@ struct SipState {
 
 // With fixed numbers of rounds, so that the compiler unrolls them.
 template <int kCompression, int kFinalization>
-EventKey Hash(std::string_view text, const HashSecret& secret) {
+EventKey Hash(std::string_view text, const SipSecret& secret) {
   SipState state{secret[0] ^ 0x736f6d6570736575, secret[1] ^ 0x646f72616e646f6d ^ 0xee,
                  secret[0] ^ 0x6c7967656e657261, secret[1] ^ 0x7465646279746573};
   const char* at = text.data();
@@ -85,17 +85,30 @@ std::optional<EventKey> EventKey::FromBytes(std::string_view bytes) {
   return key;
 }
 
-HashSecret MakeHashSecret() {
-  HashSecret secret{};
-  FillRandom(secret.data(), sizeof(secret));
-  return secret;
+KeyHash::KeyHash() { FillRandom(&secrets_, sizeof(secrets_)); }
+
+EventKey KeyHash::Of(char* text, std::size_t size) const {
+  if (size > kMaxShortBytes) return SipHash13({text, size}, secrets_.sip);
+  __extension__ using Wide = unsigned __int128;
+  const auto product = [](std::uint64_t a, std::uint64_t b) { return static_cast<Wide>(a) * b; };
+  std::memset(text + size, 0, kPadding);
+  Wide sum = product(size + secrets_.length[0], secrets_.length[1]);
+  for (std::size_t at = 0; at < size; at += 16) {
+    const std::uint64_t* const secret = &secrets_.words[at / 8];
+    sum += product(ReadLittleEndian(text + at) + secret[0],
+                   ReadLittleEndian(text + at + 8) + secret[1]);
+  }
+  const auto high = static_cast<std::uint64_t>(sum >> 64);
+  // Hash tables look at the lowest bits, which are the worst of a product; the middle ones
+  // are the best. What is added can be taken away again, so no two keys become one.
+  return {.low = static_cast<std::uint64_t>(sum) + high, .high = high};
 }
 
-EventKey SipHash13(std::string_view text, const HashSecret& secret) {
+EventKey SipHash13(std::string_view text, const SipSecret& secret) {
   return Hash<1, 3>(text, secret);
 }
 
-EventKey SipHash24(std::string_view text, const HashSecret& secret) {
+EventKey SipHash24(std::string_view text, const SipSecret& secret) {
   return Hash<2, 4>(text, secret);
 }
 

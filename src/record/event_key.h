@@ -38,15 +38,45 @@ struct EventKeyHash {
   }
 };
 
-// The secret of a hash: 16 random bytes.
-using HashSecret = std::array<std::uint64_t, 2>;
-HashSecret MakeHashSecret();
+// The secret of SipHash.
+using SipSecret = std::array<std::uint64_t, 2>;
 
-// SipHash with 128 bits of output (Aumasson and Bernstein, 2012). Keys are made with
-// the 1-3 variant, which hash tables of other languages trust as well; the slower 2-4
-// is the one that its authors publish test vectors for.
-EventKey SipHash13(std::string_view text, const HashSecret& secret);
-EventKey SipHash24(std::string_view text, const HashSecret& secret);
+// SipHash with 128 bits of output (Aumasson and Bernstein, 2012): the 1-3 variant, which
+// hash tables of other languages trust as well, and the slower 2-4, which its authors
+// publish test vectors for.
+EventKey SipHash13(std::string_view text, const SipSecret& secret);
+EventKey SipHash24(std::string_view text, const SipSecret& secret);
+
+// A KeyHash makes keys of texts with a secret of its own. Short ones, and nearly all are,
+// go through NH, the hash that UMAC is built on (Black, Halevi, Krawczyk, Krovetz and
+// Rogaway, 1999): a sum of products of words, each with a secret added,
+//
+//   (w0 + s0) * (w1 + s1)  +  (w2 + s2) * (w3 + s3)  +  ...      modulo 2^128
+//
+// whose terms a processor computes side by side. Two texts meet with a probability of 2^-63
+// whatever they are, as long as nobody is told the sums. It needs a word of secret for
+// each word of text; so longer texts go through SipHash.
+//
+// Immutable, hence thread-safe.
+class KeyHash {
+ public:
+  static constexpr std::size_t kMaxShortBytes = 1024;
+  // What must be readable behind a text, and is zeroed there.
+  static constexpr std::size_t kPadding = 16;
+
+  KeyHash();
+
+  // The first `size` bytes of `text`, which has kPadding bytes more.
+  EventKey Of(char* text, std::size_t size) const;
+
+ private:
+  struct Secrets {
+    SipSecret sip;
+    std::array<std::uint64_t, 2> length;
+    std::array<std::uint64_t, kMaxShortBytes / 8> words;
+  };
+  Secrets secrets_;
+};
 
 // An EventKeyBuilder collects the parts of a key in a buffer that is used over and
 // over, and hashes them at once.
@@ -59,8 +89,7 @@ EventKey SipHash24(std::string_view text, const HashSecret& secret);
 // Thread-confined.
 class EventKeyBuilder {
  public:
-  explicit EventKeyBuilder(bool join_like_upstream)
-      : secret_(MakeHashSecret()), join_like_upstream_(join_like_upstream) {}
+  explicit EventKeyBuilder(bool join_like_upstream) : join_like_upstream_(join_like_upstream) {}
 
   // Starts anew. Keys of different `kind`s never meet, except under upstream's rule.
   EventKeyBuilder& Start(char kind) {
@@ -72,8 +101,7 @@ class EventKeyBuilder {
   EventKeyBuilder& Add(std::string_view part) {
     Ensure(kMaxLengthBytes + part.size());
     if (!join_like_upstream_) AddLength(part.size());
-    if (!part.empty()) std::memcpy(&buffer_[used_], part.data(), part.size());
-    used_ += part.size();
+    Append(part);
     return *this;
   }
   // A key as a part of another: what it stands for.
@@ -85,16 +113,28 @@ class EventKeyBuilder {
     return *this;
   }
 
-  EventKey Finish() const { return SipHash13(std::string_view(buffer_.data(), used_), secret_); }
+  EventKey Finish() { return hash_.Of(buffer_.data(), used_); }
 
-  // A key of one part, without the detour through the buffer.
-  EventKey Of(std::string_view text) const { return SipHash13(text, secret_); }
+  // A key of one part, which never meets a key of several.
+  EventKey Of(std::string_view text) {
+    used_ = 0;
+    Ensure(text.size());
+    Append(text);
+    return Finish();
+  }
 
  private:
   static constexpr std::size_t kMaxLengthBytes = 9;
 
   void Ensure(std::size_t bytes) {
+    bytes += KeyHash::kPadding;
     if (buffer_.size() - used_ < bytes) buffer_.resize(2 * (used_ + bytes));
+  }
+
+  // REQUIRES: Ensure() made room
+  void Append(std::string_view text) {
+    if (!text.empty()) std::memcpy(&buffer_[used_], text.data(), text.size());
+    used_ += text.size();
   }
 
   // One byte will do for most; nine for the rest.
@@ -108,7 +148,7 @@ class EventKeyBuilder {
     for (std::size_t i = 0; i < 8; ++i) buffer_[used_++] = static_cast<char>(length >> (8 * i));
   }
 
-  const HashSecret secret_;
+  const KeyHash hash_;
   const bool join_like_upstream_;
   // Room for most keys; what is used of it, is used_.
   std::vector<char> buffer_ = std::vector<char>(512);

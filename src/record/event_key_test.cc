@@ -2,15 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace herald {
 namespace {
 
 // The key of the published vectors: the bytes 0 to 15.
-constexpr HashSecret kVectorSecret = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
+constexpr SipSecret kVectorSecret = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
 
 EventKey KeyOf(std::initializer_list<std::string_view> parts, EventKeyBuilder* builder) {
   builder->Start('k');
@@ -36,17 +39,44 @@ TEST(EventKeyTest, HashesAsTheAuthorsOfSipHashDo) {
   }
 }
 
-TEST(EventKeyTest, EveryByteOfALongTextMatters) {
-  for (std::size_t length = 0; length < 40; ++length) {
+EventKey KeyOf(std::string text, const KeyHash& hash) {
+  const std::size_t size = text.size();
+  // What lies behind a text must not matter.
+  text.append(KeyHash::kPadding, '?');
+  return hash.Of(text.data(), size);
+}
+
+TEST(EventKeyTest, EveryByteMatters) {
+  const KeyHash hash;
+  std::vector<std::size_t> lengths(40);
+  std::iota(lengths.begin(), lengths.end(), std::size_t{0});
+  for (const std::size_t more : {0, 1, 7, 8, 17}) lengths.push_back(KeyHash::kMaxShortBytes - more);
+  for (const std::size_t more : {1, 8, 5000}) lengths.push_back(KeyHash::kMaxShortBytes + more);
+  for (const std::size_t length : lengths) {
     const std::string text(length, 'a');
-    const EventKey key = SipHash13(text, kVectorSecret);
-    EXPECT_NE(key, SipHash13(text + 'a', kVectorSecret));
+    const EventKey key = KeyOf(text, hash);
+    EXPECT_EQ(key, KeyOf(text, hash));
+    EXPECT_NE(key, KeyOf(text + 'a', hash));
+    EXPECT_NE(key, KeyOf(text + '\0', hash));
     for (std::size_t i = 0; i < length; ++i) {
       std::string other = text;
       other[i] = 'b';
-      EXPECT_NE(key, SipHash13(other, kVectorSecret)) << length << " " << i;
+      EXPECT_NE(key, KeyOf(other, hash)) << length << " " << i;
     }
   }
+}
+
+// A cache finds the home of a key by its lowest bits.
+TEST(EventKeyTest, LowBitsOfSimilarTextsDiffer) {
+  constexpr std::size_t kHomes = 1024;
+  constexpr std::size_t kTexts = 16 * kHomes;
+  const KeyHash hash;
+  std::vector<std::size_t> homes(kHomes);
+  for (std::size_t i = 0; i < kTexts; ++i) {
+    ++homes[KeyOf("pod-" + std::to_string(i), hash).low % kHomes];
+  }
+  // By chance a home gets more than four times its share once in 10^14 runs.
+  EXPECT_LT(*std::max_element(homes.begin(), homes.end()), 4 * kTexts / kHomes);
 }
 
 TEST(EventKeyTest, PartsAreKeptApart) {
