@@ -30,7 +30,8 @@ constexpr std::size_t kKeptTasks = 256;
 //                      ^          |
 //                      `----------' kTasksPerTurn have run, and some are left
 //
-// `has_turn_` is what tells the states apart, and whoever changes it from false to
+// A turn that TryRun() takes runs in its caller, and is queued only if tasks were posted
+// meanwhile. `has_turn_` is what tells the states apart, and whoever changes it from false to
 // true queues the turn. It becomes false under the lock that has just shown that no
 // task is left, so no task can be posted between and forgotten.
 //
@@ -53,6 +54,21 @@ class Strand::State {
     MutexLock lock(mu_);
     posted_.push_back(std::move(task));
     return !std::exchange(has_turn_, true);
+  }
+
+  // Takes the turn of an idle strand.
+  bool TakeTurn() EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return !std::exchange(has_turn_, true);
+  }
+
+  // Runs a task in a turn that was taken. The result is that of RunTurn().
+  bool RunOne(const Task& task) EXCLUDES(mu_) {
+    runner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    task();
+    if (!TakePosted()) return false;
+    runner_.store(std::thread::id(), std::memory_order_relaxed);
+    return true;
   }
 
   // Runs a turn's worth of tasks. False: none is left and the turn is over. True: the
@@ -149,6 +165,16 @@ void Strand::Post(Task task) {
   if (!state->Add(std::move(task))) return;
   Executor& executor = state->executor();
   executor.Post(Turn(std::move(state)));
+}
+
+bool Strand::TryRun(const Task& task) {
+  std::shared_ptr<State> state = state_;
+  if (!state->TakeTurn()) return false;
+  if (state->RunOne(task)) {
+    Executor& executor = state->executor();
+    executor.Post(Turn(std::move(state)));
+  }
+  return true;
 }
 
 bool Strand::RunsHere() const { return state_->RunsHere(); }

@@ -35,6 +35,10 @@ class HERALD_EXPORT Strand {
   // it never runs inside the call. REQUIRES: task is not empty
   void Post(Task task);
 
+  // Runs the task inside the call, if there is nothing else to run now; false if there is.
+  // For a thread that would only wait until the task has run on another.
+  bool TryRun(const Task& task);
+
   // Whether the calling thread is inside one of this strand's tasks, or destroys one
   // that has run.
   bool RunsHere() const;

@@ -181,13 +181,19 @@ Status Broadcaster::Core::Publish(Published published) {
 
 Status Broadcaster::Core::PublishWaiting(Published published) {
   bool wake = false;
+  bool filling_up = false;
   Status status;
   {
     MutexLock lock(mu_);
     room_.Wait(lock, [&]() REQUIRES(mu_) { return stopped_ || HasRoom(published.bytes); });
     status = PublishLocked(std::move(published), &wake);
+    filling_up = FillingUp();
   }
-  if (wake) ScheduleDistribution();
+  if (wake && filling_up) {
+    HelpDistribute();
+  } else if (wake) {
+    ScheduleDistribution();
+  }
   return status;
 }
 
@@ -203,6 +209,11 @@ void Broadcaster::Core::CountInvalid(const Published& published, const Status& w
 void Broadcaster::Core::ScheduleDistribution() {
   if (scheduled_.exchange(true)) return;
   strand_.Post([self = shared_from_this()] { self->Distribute(); });
+}
+
+void Broadcaster::Core::HelpDistribute() {
+  const bool helped = may_linger_ && strand_.TryRun([this] { Distribute(); });
+  if (!helped) ScheduleDistribution();
 }
 
 void Broadcaster::Core::DistributeAfterOthers() {
@@ -223,7 +234,9 @@ bool Broadcaster::Core::TakeBatch() {
     distributor_ = Distributor::kWorking;
     gave_way_ = 0;
     batch_.swap(incoming_);
-    batch_base_ = next_position_ - batch_.size();
+    batch_size_ = batch_.size();
+    batch_bytes_ = occupied_bytes_;  // nothing else is
+    batch_base_ = next_position_ - batch_size_;
     for (const auto& channel : channels_) batch_progress_.emplace_back(channel, 0);
     // Sinks only come, so the first one has seen the most.
     const std::uint64_t seen_from = sinks_.empty() ? next_position_ : sinks_.front().first_position;
@@ -251,19 +264,17 @@ void Broadcaster::Core::Distribute() {
   for (auto& [channel, taken] : batch_progress_) {
     const bool is_last = &channel == &batch_progress_.back().first;
     // Nobody who still waits may find the events gone.
-    taken = is_last && !waits ? channel->OfferLast(&batch_, batch_base_, taken)
+    taken = is_last && !waits ? channel->OfferLast(&batch_, batch_base_, taken, batch_bytes_)
                               : channel->Offer(batch_, batch_base_, taken);
-    waits |= taken < batch_.size();
+    waits |= taken < batch_size_;
   }
   if (waits) return;  // the channel's on_room hook calls again
 
-  std::size_t bytes = 0;
-  for (const Published& published : batch_) bytes += published.bytes;
   bool linger = false;
   {
     MutexLock lock(mu_);
-    occupied_ -= batch_.size();
-    occupied_bytes_ -= bytes;
+    occupied_ -= batch_size_;
+    occupied_bytes_ -= batch_bytes_;
     linger = may_linger_ && !FillingUp();
     if (linger) distributor_ = Distributor::kLingering;
   }

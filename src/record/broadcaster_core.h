@@ -85,6 +85,8 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   // is never more than one call to come.
   void ScheduleDistribution();
   void DistributeAfterOthers();
+  // Distributes on the calling thread, which would otherwise wait for it.
+  void HelpDistribute();
   void Linger();
   void Distribute() EXCLUDES(mu_);
   // False if there is nothing to hand out.
@@ -114,6 +116,8 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
 
   // What the distributor is handing out; the strand's alone.
   std::vector<Published> batch_;
+  std::size_t batch_size_ = 0;  // the last listener may take the events away
+  std::size_t batch_bytes_ = 0;
   std::uint64_t batch_base_ = 0;
   std::vector<std::pair<std::shared_ptr<Channel>, std::size_t>> batch_progress_;
 

@@ -32,10 +32,31 @@ std::size_t Channel::Offer(const std::vector<Published>& batch, std::uint64_t ba
   return OfferEach(batch, base, from, [](const Published& published) { return published; });
 }
 
-std::size_t Channel::OfferLast(std::vector<Published>* batch, std::uint64_t base,
-                               std::size_t from) {
+std::size_t Channel::OfferLast(std::vector<Published>* batch, std::uint64_t base, std::size_t from,
+                               std::size_t bytes) {
+  const std::size_t size = batch->size();
+  if (from == 0 && base >= options_.first_position && SwapIn(batch, bytes)) return size;
   return OfferEach(*batch, base, from,
                    [](Published& published) -> Published&& { return std::move(published); });
+}
+
+bool Channel::SwapIn(std::vector<Published>* batch, std::size_t bytes) {
+  {
+    MutexLock lock(mu_);
+    if (closed_ || Waiting() > 0 || batch->empty()) return false;
+    if (batch->size() > options_.max_events || bytes > options_.max_bytes) return false;
+    queue_.clear();
+    taken_ = 0;
+    queue_.swap(*batch);
+    bytes_ = bytes;
+  }
+  TellOfItems();
+  return true;
+}
+
+void Channel::TellOfItems() {
+  not_empty_.NotifyAll();
+  if (hooks_.on_items) hooks_.on_items();
 }
 
 template <typename Batch, typename Get>
@@ -70,10 +91,7 @@ std::size_t Channel::OfferEach(Batch& batch, std::uint64_t base, std::size_t fro
     if (!closed_) dropped_ += dropped.size();
     wake = was_empty && Waiting() > 0;
   }
-  if (wake) {
-    not_empty_.NotifyAll();
-    if (hooks_.on_items) hooks_.on_items();
-  }
+  if (wake) TellOfItems();
   if (hooks_.on_drop) {
     for (const Published& published : dropped) hooks_.on_drop(published);
   }

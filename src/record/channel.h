@@ -43,9 +43,10 @@ class Channel {
   std::size_t Offer(const std::vector<Published>& batch, std::uint64_t base, std::size_t from)
       EXCLUDES(mu_);
 
-  // The same for the last listener that needs this batch: it gets the events themselves.
-  std::size_t OfferLast(std::vector<Published>* batch, std::uint64_t base, std::size_t from)
-      EXCLUDES(mu_);
+  // The same for the last listener that needs this batch: it gets the events themselves,
+  // and the whole batch, which has `bytes`, with a single swap if that can be.
+  std::size_t OfferLast(std::vector<Published>* batch, std::uint64_t base, std::size_t from,
+                        std::size_t bytes) EXCLUDES(mu_);
 
   // Puts events before everything else, whatever the bounds say.
   void Preload(std::vector<Published> events) EXCLUDES(mu_);
@@ -73,6 +74,8 @@ class Channel {
   bool HasRoom(std::size_t bytes) const REQUIRES(mu_);
   // Makes room for a Warning by taking out the oldest Normal, if there is one.
   bool EvictNormal(std::vector<Published>* evicted) REQUIRES(mu_);
+  bool SwapIn(std::vector<Published>* batch, std::size_t bytes) EXCLUDES(mu_);
+  void TellOfItems();
   template <typename Batch, typename Get>
   std::size_t OfferEach(Batch& batch, std::uint64_t base, std::size_t from, Get get) EXCLUDES(mu_);
   void CloseAndMaybe(bool discard) EXCLUDES(mu_);
