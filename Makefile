@@ -5,6 +5,8 @@ PREFIX ?= /usr/local
 # How long each fuzzer runs in make fuzz and make soak.
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 600
+# What heraldd keeps events on in make bench-server: rocksdb or etcd.
+STORE ?= rocksdb
 # What make test runs; the rest needs Go, a long time, or a quiet machine.
 TEST_LABELS ?= unit|conformance|integration|install|fuzz
 
@@ -35,10 +37,10 @@ bench: ## measure against client-go in the same run; needs Go for the other side
 	@tools/build release -DHERALD_BENCHMARKS=ON benchmarks
 	@tools/bench build/release
 
-bench-server: ## measure heraldd against kube-apiserver with etcd; needs Go to build those
+bench-server: ## measure heraldd on STORE (rocksdb) against kube-apiserver with etcd; needs Go
 	@tools/install-deps build bench
 	@tools/build release -DHERALD_BENCHMARKS=ON heraldd load
-	@tools/bench-server build/release
+	@tools/bench-server build/release --store '$(STORE)'
 
 lint: ## clang's thread-safety analysis, clang-format, clang-tidy, layers, shell syntax
 	@tools/install-deps build test bench lint

@@ -38,13 +38,17 @@ struct Options {
   std::string token;
   std::string work = "create";
   std::string run = "a";  // distinguishes the names of one run from those of another
+  std::string reason = "Started";
+  std::string namespace_ = "default";
   int in_flight = 32;
   int seconds = 10;
   int events = 10'000;  // how many there are to work on (fill, get, patch, lists)
   int watchers = 20;
 };
 
-constexpr std::string_view kCollection = "/api/v1/namespaces/default/events";
+std::string Collection(const Options& options) {
+  return fmt::format("/api/v1/namespaces/{}/events", options.namespace_);
+}
 
 std::string EventName(const Options& options, std::int64_t number) {
   return fmt::format("web-{}.{}{:012x}", number, options.run, number);
@@ -53,14 +57,15 @@ std::string EventName(const Options& options, std::int64_t number) {
 // The event of doc/benchmarks.md, about pod number `number`.
 std::string EventBody(const Options& options, std::int64_t number) {
   return fmt::format(
-      R"({{"kind":"Event","apiVersion":"v1","metadata":{{"name":"{}","namespace":"default"}},)"
-      R"("involvedObject":{{"kind":"Pod","namespace":"default","name":"web-{}","uid":)"
+      R"({{"kind":"Event","apiVersion":"v1","metadata":{{"name":"{}","namespace":"{}"}},)"
+      R"("involvedObject":{{"kind":"Pod","namespace":"{}","name":"web-{}","uid":)"
       R"("ce611c62-6c1a-4bd8-9029-{:012x}","apiVersion":"v1","resourceVersion":"429837"}},)"
-      R"("reason":"Started","message":"Started container web","source":{{"component":"kubelet",)"
+      R"("reason":"{}","message":"Started container web","source":{{"component":"kubelet",)"
       R"("host":"node-1"}},"firstTimestamp":"2026-11-15T19:00:00Z","lastTimestamp":)"
       R"("2026-11-15T19:00:00Z","count":1,"type":"Normal","eventTime":null,)"
       R"("reportingComponent":"kubelet","reportingInstance":"node-1"}})",
-      EventName(options, number), number, number);
+      EventName(options, number), options.namespace_, options.namespace_, number, number,
+      options.reason);
 }
 
 std::chrono::microseconds OwnCpu() {
@@ -169,9 +174,9 @@ class Run {
   bool finished_ = false;
 };
 
-http::Request Post(std::string body) {
+http::Request Post(const Options& options, std::string body) {
   return {.method = "POST",
-          .target = std::string(kCollection),
+          .target = Collection(options),
           .authority = {},
           .headers = {{"content-type", "application/json"}},
           .body = std::move(body)};
@@ -183,13 +188,13 @@ class Watchers {
   Watchers(http::Client* client, const Options& options, const std::string& resource_version)
       : client_(client), counts_(static_cast<std::size_t>(options.watchers)) {
     for (std::atomic<std::int64_t>& count : counts_) {
-      http::Request request{
-          .method = "GET",
-          .target = fmt::format("{}?watch=true&resourceVersion={}", kCollection, resource_version),
-          .authority = {},
-          .headers = {{"authorization", "Bearer " + options.token},
-                      {"accept-encoding", "identity"}},
-          .body = {}};
+      http::Request request{.method = "GET",
+                            .target = fmt::format("{}?watch=true&resourceVersion={}",
+                                                  Collection(options), resource_version),
+                            .authority = {},
+                            .headers = {{"authorization", "Bearer " + options.token},
+                                        {"accept-encoding", "identity"}},
+                            .body = {}};
       calls_.push_back(client_->Start(std::move(request), {},
                                       {.head =
                                            [this](const http::ResponseHead& head) {
@@ -234,7 +239,7 @@ class Watchers {
 std::string CurrentVersion(http::Client& client, const Options& options) {
   const Result<http::Response> response =
       client.Fetch({.method = "GET",
-                    .target = fmt::format("{}?limit=1", kCollection),
+                    .target = fmt::format("{}?limit=1", Collection(options)),
                     .authority = {},
                     .headers = {{"authorization", "Bearer " + options.token}},
                     .body = {}});
@@ -255,6 +260,8 @@ int Main(int argc, char** argv) {
   app.add_option("--work", options.work,
                  "fill, create, patch, get, list, list-page, list-by-object, watch");
   app.add_option("--run", options.run);
+  app.add_option("--reason", options.reason);
+  app.add_option("--namespace", options.namespace_);
   app.add_option("--in-flight", options.in_flight);
   app.add_option("--seconds", options.seconds);
   app.add_option("--events", options.events);
@@ -299,32 +306,33 @@ int Main(int argc, char** argv) {
     run.Go(
         [&](std::int64_t n) -> http::Request {
           if (n < static_cast<std::int64_t>(bodies.size()))
-            return Post(std::move(bodies[static_cast<std::size_t>(n)]));
+            return Post(options, std::move(bodies[static_cast<std::size_t>(n)]));
           if (options.work == "fill" && n >= options.events) return {.method = ""};
-          return Post(EventBody(options, n));
+          return Post(options, EventBody(options, n));
         },
         201);
   } else if (options.work == "patch") {
     run.Go(
         [&](std::int64_t n) -> http::Request {
-          return {
-              .method = "PATCH",
-              .target = fmt::format("{}/{}", kCollection, EventName(options, n % options.events)),
-              .authority = {},
-              .headers = {{"content-type", "application/strategic-merge-patch+json"}},
-              .body = fmt::format(R"({{"count":{},"lastTimestamp":"2026-11-15T20:00:00Z"}})",
-                                  n / options.events + 2)};
+          return {.method = "PATCH",
+                  .target = fmt::format("{}/{}", Collection(options),
+                                        EventName(options, n % options.events)),
+                  .authority = {},
+                  .headers = {{"content-type", "application/strategic-merge-patch+json"}},
+                  .body = fmt::format(R"({{"count":{},"lastTimestamp":"2026-11-15T20:00:00Z"}})",
+                                      n / options.events + 2)};
         },
         200);
   } else {
     const auto target = [&](std::int64_t n) {
       if (options.work == "get")
-        return fmt::format("{}/{}", kCollection, EventName(options, n * 7919 % options.events));
-      if (options.work == "list-page") return fmt::format("{}?limit=500", kCollection);
+        return fmt::format("{}/{}", Collection(options),
+                           EventName(options, n * 7919 % options.events));
+      if (options.work == "list-page") return fmt::format("{}?limit=500", Collection(options));
       if (options.work == "list-by-object")
-        return fmt::format("{}?fieldSelector=involvedObject.name%3Dweb-{}", kCollection,
+        return fmt::format("{}?fieldSelector=involvedObject.name%3Dweb-{}", Collection(options),
                            n * 7919 % options.events);
-      return std::string(kCollection);
+      return Collection(options);
     };
     run.Go(
         [&](std::int64_t n) -> http::Request {
