@@ -22,7 +22,7 @@ struct RocksDbOptions {
   // and the allocator add, a store of five million events stays below 1 GB.
   std::size_t cache_bytes = 256u << 20;
   // All memtables together. Also bounds what is read from the log at the start.
-  std::size_t write_buffer_bytes = 128u << 20;
+  std::size_t write_buffer_bytes = 48u << 20;
   bool read_only = false;  // nothing is written, not even a lock is taken
   bool create = true;      // where the directory is empty or missing
   // Whose files those are; null: the machine's. Borrowed; for tests that let it fail.

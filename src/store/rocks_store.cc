@@ -16,6 +16,10 @@
 namespace herald::store {
 namespace {
 
+// Keys whose state is kept in memory: those that the WatchHub holds the changes of, more or
+// less, so that this costs little more.
+constexpr std::size_t kRecentEntries = 16'384;
+
 // What one WriteBatch may hold. Beyond this a larger batch saves nothing on the sync, and
 // the first writer in it waits for the last.
 constexpr std::size_t kMaxBatchWrites = 512;
@@ -104,6 +108,7 @@ RocksStore::RocksStore(StoreOptions options, RocksStoreOptions rocks, std::uniqu
       visible_(rocks_->state().revision),
       compacted_(rocks_->state().compacted),
       published_(rocks_->state()),
+      recent_(kRecentEntries),
       state_(rocks_->state()) {}
 
 void RocksStore::Start() {
@@ -277,13 +282,16 @@ void RocksStore::RunCommitter() {
 // changed so far.
 class RocksStore::BatchInHand {
  public:
-  BatchInHand(const RocksDb& rocks, const State& state)
-      : rocks_(rocks), reader_(&rocks), state_(state) {}
+  using Standings = std::unordered_map<std::string, RocksReader::Standing>;
+
+  BatchInHand(const RocksDb& rocks, const RecentEntries& recent, const State& state)
+      : rocks_(rocks), recent_(recent), reader_(&rocks), state_(state) {}
 
   // The state of a key after the writes before this one.
   Result<RocksReader::Standing> Find(const std::string& key) const {
     const auto changed = changed_.find(key);
     if (changed != changed_.end()) return changed->second;
+    if (std::optional<RocksReader::Standing> recent = recent_.Find(key)) return *std::move(recent);
     return reader_.Newest(key, kThorough);
   }
 
@@ -371,6 +379,7 @@ class RocksStore::BatchInHand {
     return rows_;
   }
   const State& state() const { return state_; }
+  const Standings& changed() const { return changed_; }
   const std::vector<std::shared_ptr<const Change>>& changes() const { return changes_; }
   WallTime first_due() const { return first_due_; }
 
@@ -381,12 +390,13 @@ class RocksStore::BatchInHand {
   };
 
   const RocksDb& rocks_;
+  const RecentEntries& recent_;
   const RocksReader reader_;
   State state_;
   rocksdb::WriteBatch rows_;
   std::vector<Row> versions_;
   std::vector<Row> index_;
-  std::unordered_map<std::string, RocksReader::Standing> changed_;  // also the new heads
+  Standings changed_;  // also the new heads
   std::vector<std::shared_ptr<const Change>> changes_;
   WallTime first_due_ = WallTime::max();
 };
@@ -399,7 +409,7 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
     for (Pending& pending : batch) pending.done(status);
     return;
   }
-  BatchInHand hand(access->rocks(), state_);
+  BatchInHand hand(access->rocks(), recent_, state_);
   std::vector<Result<Written>> answers;
   answers.reserve(batch.size());
   std::uint64_t expired = 0;
@@ -428,6 +438,7 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
   }
 
   if (!hand.changes().empty()) {
+    recent_.Forget(hand.changed());
     const Status status = WriteRows(access->rocks(), hand.Finish(), /*sync=*/true);
     access.reset();
     if (!status.ok()) {
@@ -439,6 +450,7 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
     if (hand.first_due() < due_from_.load()) due_from_ = hand.first_due();
     expired_ += expired;
     evicted_ += evicted;
+    recent_.Remember(hand.changed());
     Publish(state_);
     WatchHub::Wake(hub_->Append(hand.changes(), state_.revision));
     if (rocks_options_.at_step) rocks_options_.at_step("published");
@@ -563,6 +575,7 @@ Status RocksStore::Reopen() {
     }
     rocks_ = std::move(*opened);
     state_ = rocks_->state();
+    recent_.Clear();
     // A batch whose writers were told of a failure may have reached the log whole.
     std::vector<std::shared_ptr<const Change>> changes;
     Revision told = visible_;
@@ -600,7 +613,10 @@ Result<std::optional<Entry>> RocksStore::GetNow(const std::string& key,
                                                 RocksReader::Effort effort) {
   const Access access(this);
   if (!access.status().ok()) return access.status();
-  Result<RocksReader::Standing> standing = access.reader().Newest(key, effort);
+  std::optional<RocksReader::Standing> recent = recent_.Find(key);
+  Result<RocksReader::Standing> standing = recent
+                                               ? Result<RocksReader::Standing>(*std::move(recent))
+                                               : access.reader().Newest(key, effort);
   if (!standing) return standing.error();
   if (standing->revision == 0) return std::optional<Entry>();
   Saw(standing->revision);

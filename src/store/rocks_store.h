@@ -17,6 +17,7 @@
 #include "herald/base/executor.h"
 #include "herald/base/log.h"
 #include "herald/base/status.h"
+#include "store/recent_entries.h"
 #include "store/rocks_db.h"
 #include "store/rocks_format.h"
 #include "store/rocks_reader.h"
@@ -194,6 +195,8 @@ class RocksStore final : public Store {
   bool closed_ GUARDED_BY(mu_) = false;
   Status health_ GUARDED_BY(mu_);
   State published_ GUARDED_BY(mu_);
+
+  RecentEntries recent_;
 
   // As last written: the committer's own, and Reopen()'s, while the committer is kept out.
   State state_;
