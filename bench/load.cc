@@ -41,6 +41,8 @@ struct Options {
   std::string reason = "Started";
   std::string namespace_ = "default";
   int in_flight = 32;
+  // Clients have connections of their own, and servers their threads for them.
+  int connections = 4;
   int seconds = 10;
   int events = 10'000;  // how many there are to work on (fill, get, patch, lists)
   int watchers = 20;
@@ -75,36 +77,58 @@ std::chrono::microseconds OwnCpu() {
   return std::chrono::microseconds(micros(usage.ru_utime) + micros(usage.ru_stime));
 }
 
-// Keeps `in_flight` requests under way until the time is over or the work is done. All
-// callbacks run on the client's one thread, so nothing here needs a lock but the end.
-class Run {
- public:
-  Run(http::Client* client, const Options& options) : client_(client), options_(options) {}
+// What is to be done: the n-th request, or an empty method when there are no more. Called
+// from the threads of all lanes.
+struct Work {
+  std::function<http::Request(std::int64_t)> make;
+  int expected_status = 200;
+};
 
-  // REQUIRES: make(n) gives the n-th request, or an empty method when there are no more
-  void Go(std::function<http::Request(std::int64_t)> make, int expected_status) {
-    make_ = std::move(make);
-    expected_status_ = expected_status;
-    begun_ = SteadyClock::now();
-    ends_ = begun_ + std::chrono::seconds(options_.seconds);
+struct Results {
+  std::int64_t completed = 0;
+  std::int64_t failed = 0;
+  std::int64_t bytes = 0;
+  std::vector<std::int64_t> latencies;  // ns
+
+  double LatencyMs(double quantile) {
+    if (latencies.empty()) return 0;
+    const auto at = latencies.begin() + static_cast<std::ptrdiff_t>(
+                                            quantile * static_cast<double>(latencies.size() - 1));
+    std::nth_element(latencies.begin(), at, latencies.end());
+    return static_cast<double>(*at) / 1e6;
+  }
+};
+
+// Keeps `in_flight` requests under way on one connection until the time is over or the work
+// is done. All callbacks run on the client's one thread, so nothing here needs a lock but
+// the end.
+class Lane {
+ public:
+  // `next` is the number of the next request, of all lanes.
+  Lane(std::unique_ptr<http::Client> client, const Options& options, int in_flight,
+       std::atomic<std::int64_t>* next)
+      : client_(std::move(client)), options_(options), in_flight_(in_flight), next_(*next) {}
+
+  void Start(const Work& work, SteadyClock::time_point ends) {
+    work_ = work;
+    ends_ = ends;
     client_->Post([this] {
-      for (int i = 0; i < options_.in_flight; ++i) Next();
+      for (int i = 0; i < in_flight_; ++i) Next();
     });
-    std::unique_lock lock(mu_);
-    done_.wait(lock, [this] { return finished_; });
-    took_ = SteadyClock::now() - begun_;
   }
 
-  std::int64_t completed() const { return completed_; }
-  std::int64_t failed() const { return failed_; }
-  std::int64_t bytes() const { return bytes_; }
-  double seconds() const { return std::chrono::duration<double>(took_).count(); }
-  double LatencyMs(double quantile) {
-    if (latencies_.empty()) return 0;
-    const auto at = latencies_.begin() + static_cast<std::ptrdiff_t>(
-                                             quantile * static_cast<double>(latencies_.size() - 1));
-    std::nth_element(latencies_.begin(), at, latencies_.end());
-    return static_cast<double>(*at) / 1e6;
+  void Wait() {
+    std::unique_lock lock(mu_);
+    done_.wait(lock, [this] { return finished_; });
+  }
+
+  // REQUIRES: Wait() has returned
+  void AddTo(Results* results) const {
+    results->completed += results_.completed;
+    results->failed += results_.failed;
+    results->bytes += results_.bytes;
+    results->latencies.insert(results->latencies.end(), results_.latencies.begin(),
+                              results_.latencies.end());
   }
 
  private:
@@ -116,12 +140,11 @@ class Run {
 
   void Next() {
     const SteadyClock::time_point now = SteadyClock::now();
-    http::Request request = now < ends_ ? make_(sent_) : http::Request{.method = ""};
+    http::Request request = now < ends_ ? work_.make(next_++) : http::Request{.method = ""};
     if (request.method.empty()) {
       if (open_ == 0) Finish();
       return;
     }
-    ++sent_;
     ++open_;
     request.headers.Add("authorization", "Bearer " + options_.token);
     request.headers.Add("accept-encoding", "identity");
@@ -138,11 +161,11 @@ class Run {
   void Done(const Call& call, const Status& status) {
     --open_;
     // No answer of these servers is shorter, a failure's body included.
-    if (status.ok() && call.status == expected_status_ && call.bytes > 50) {
-      ++completed_;
-      bytes_ += call.bytes;
-      latencies_.push_back((SteadyClock::now() - call.begun).count());
-    } else if (++failed_ == 1) {
+    if (status.ok() && call.status == work_.expected_status && call.bytes > 50) {
+      ++results_.completed;
+      results_.bytes += call.bytes;
+      results_.latencies.push_back((SteadyClock::now() - call.begun).count());
+    } else if (++results_.failed == 1) {
       std::cerr << fmt::format("load: the first failure: HTTP {} {}\n", call.status,
                                status.ToString());
     }
@@ -155,19 +178,14 @@ class Run {
     done_.notify_all();
   }
 
-  http::Client* const client_;
+  const std::unique_ptr<http::Client> client_;
   const Options& options_;
-  std::function<http::Request(std::int64_t)> make_;
-  int expected_status_ = 200;
-  SteadyClock::time_point begun_;
+  const int in_flight_;
+  std::atomic<std::int64_t>& next_;
+  Work work_;
   SteadyClock::time_point ends_;
-  SteadyClock::duration took_{};
-  std::int64_t sent_ = 0;
   std::int64_t open_ = 0;
-  std::int64_t completed_ = 0;
-  std::int64_t failed_ = 0;
-  std::int64_t bytes_ = 0;
-  std::vector<std::int64_t> latencies_;
+  Results results_;
 
   std::mutex mu_;
   std::condition_variable done_;
@@ -251,6 +269,11 @@ std::string CurrentVersion(http::Client& client, const Options& options) {
   return response->body.substr(begin, response->body.find('"', begin) - begin);
 }
 
+int Fail(const Status& status) {
+  std::cerr << "load: " << status.message() << "\n";
+  return 1;
+}
+
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("A load generator for event servers.", "load");
@@ -263,6 +286,7 @@ int Main(int argc, char** argv) {
   app.add_option("--reason", options.reason);
   app.add_option("--namespace", options.namespace_);
   app.add_option("--in-flight", options.in_flight);
+  app.add_option("--connections", options.connections);
   app.add_option("--seconds", options.seconds);
   app.add_option("--events", options.events);
   app.add_option("--watchers", options.watchers);
@@ -278,13 +302,18 @@ int Main(int argc, char** argv) {
     tls.ca = ca;
     return tls;
   };
-  Result<std::unique_ptr<http::Client>> client = http::Client::Open(client_options);
+  std::atomic<std::int64_t> next{0};
+  std::vector<std::unique_ptr<Lane>> lanes;
+  const int connections = std::clamp(options.connections, 1, options.in_flight);
+  for (int i = 0; i < connections; ++i) {
+    Result<std::unique_ptr<http::Client>> client = http::Client::Open(client_options);
+    if (!client) return Fail(client.error());
+    const int share = options.in_flight / connections + (i < options.in_flight % connections);
+    lanes.push_back(std::make_unique<Lane>(*std::move(client), options, share, &next));
+  }
   // Watchers read on a thread of their own, so that they do not slow down the writers.
   Result<std::unique_ptr<http::Client>> watching = http::Client::Open(client_options);
-  if (!client || !watching) {
-    std::cerr << client.error().message() << "\n";
-    return 1;
-  }
+  if (!watching) return Fail(watching.error());
 
   const bool creates =
       options.work == "create" || options.work == "fill" || options.work == "watch";
@@ -295,53 +324,54 @@ int Main(int argc, char** argv) {
     for (std::int64_t i = 0; i < std::min(options.events, 200'000); ++i)
       bodies.push_back(EventBody(options, i));
 
-  Run run(client->get(), options);
+  const auto target = [&](std::int64_t n) {
+    if (options.work == "get")
+      return fmt::format("{}/{}", Collection(options),
+                         EventName(options, n * 7919 % options.events));
+    if (options.work == "list-page") return fmt::format("{}?limit=500", Collection(options));
+    if (options.work == "list-by-object")
+      return fmt::format("{}?fieldSelector=involvedObject.name%3Dweb-{}", Collection(options),
+                         n * 7919 % options.events);
+    return Collection(options);
+  };
+  Work work;
+  if (creates) {
+    work.expected_status = 201;
+    work.make = [&](std::int64_t n) -> http::Request {
+      if (options.work == "fill" && n >= options.events) return {.method = ""};
+      if (n < static_cast<std::int64_t>(bodies.size()))
+        return Post(options, std::move(bodies[static_cast<std::size_t>(n)]));
+      return Post(options, EventBody(options, n));
+    };
+  } else if (options.work == "patch") {
+    work.make = [&](std::int64_t n) -> http::Request {
+      return {.method = "PATCH",
+              .target =
+                  fmt::format("{}/{}", Collection(options), EventName(options, n % options.events)),
+              .authority = {},
+              .headers = {{"content-type", "application/strategic-merge-patch+json"}},
+              .body = fmt::format(R"({{"count":{},"lastTimestamp":"2026-11-15T20:00:00Z"}})",
+                                  n / options.events + 2)};
+    };
+  } else {
+    work.make = [&](std::int64_t n) -> http::Request {
+      return {.method = "GET", .target = target(n), .authority = {}, .headers = {}, .body = {}};
+    };
+  }
+
   std::unique_ptr<Watchers> watchers;
   if (options.work == "watch")
     watchers =
         std::make_unique<Watchers>(watching->get(), options, CurrentVersion(**watching, options));
   const auto cpu_before = OwnCpu();
-  const auto wall_before = SteadyClock::now();
-  if (creates) {
-    run.Go(
-        [&](std::int64_t n) -> http::Request {
-          if (n < static_cast<std::int64_t>(bodies.size()))
-            return Post(options, std::move(bodies[static_cast<std::size_t>(n)]));
-          if (options.work == "fill" && n >= options.events) return {.method = ""};
-          return Post(options, EventBody(options, n));
-        },
-        201);
-  } else if (options.work == "patch") {
-    run.Go(
-        [&](std::int64_t n) -> http::Request {
-          return {.method = "PATCH",
-                  .target = fmt::format("{}/{}", Collection(options),
-                                        EventName(options, n % options.events)),
-                  .authority = {},
-                  .headers = {{"content-type", "application/strategic-merge-patch+json"}},
-                  .body = fmt::format(R"({{"count":{},"lastTimestamp":"2026-11-15T20:00:00Z"}})",
-                                      n / options.events + 2)};
-        },
-        200);
-  } else {
-    const auto target = [&](std::int64_t n) {
-      if (options.work == "get")
-        return fmt::format("{}/{}", Collection(options),
-                           EventName(options, n * 7919 % options.events));
-      if (options.work == "list-page") return fmt::format("{}?limit=500", Collection(options));
-      if (options.work == "list-by-object")
-        return fmt::format("{}?fieldSelector=involvedObject.name%3Dweb-{}", Collection(options),
-                           n * 7919 % options.events);
-      return Collection(options);
-    };
-    run.Go(
-        [&](std::int64_t n) -> http::Request {
-          return {.method = "GET", .target = target(n), .authority = {}, .headers = {}, .body = {}};
-        },
-        200);
-  }
-  const std::int64_t deliveries = watchers ? watchers->WaitFor(run.completed()) : 0;
-  const double wall = std::chrono::duration<double>(SteadyClock::now() - wall_before).count();
+  const auto begun = SteadyClock::now();
+  for (const auto& lane : lanes) lane->Start(work, begun + std::chrono::seconds(options.seconds));
+  for (const auto& lane : lanes) lane->Wait();
+  const double seconds = std::chrono::duration<double>(SteadyClock::now() - begun).count();
+  Results results;
+  for (const auto& lane : lanes) lane->AddTo(&results);
+  const std::int64_t deliveries = watchers ? watchers->WaitFor(results.completed) : 0;
+  const double wall = std::chrono::duration<double>(SteadyClock::now() - begun).count();
   const double cpu = std::chrono::duration<double>(OwnCpu() - cpu_before).count();
   watchers.reset();
 
@@ -350,11 +380,11 @@ int Main(int argc, char** argv) {
       R"("p50_ms":{:.3f},"p99_ms":{:.3f},"bytes":{},"deliveries":{},"deliveries_per_second":{:.1f},)"
       R"("cpu_seconds":{:.3f},"cpu_share":{:.3f}}})"
       "\n",
-      options.work, options.in_flight, run.completed(), run.failed(), run.seconds(),
-      static_cast<double>(run.completed()) / run.seconds(), run.LatencyMs(0.5), run.LatencyMs(0.99),
-      run.bytes(), deliveries, static_cast<double>(deliveries) / wall, cpu,
-      cpu / wall / static_cast<double>(std::thread::hardware_concurrency()));
-  return run.failed() == 0 ? 0 : 1;
+      options.work, options.in_flight, results.completed, results.failed, seconds,
+      static_cast<double>(results.completed) / seconds, results.LatencyMs(0.5),
+      results.LatencyMs(0.99), results.bytes, deliveries, static_cast<double>(deliveries) / wall,
+      cpu, cpu / wall / static_cast<double>(std::thread::hardware_concurrency()));
+  return results.failed == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string_view>
 
+#include "base/copy_bytes.h"
+
 namespace herald {
 
 // How protobuf marks what follows a tag.
@@ -69,28 +71,6 @@ class ProtobufWriter {
     if (static_cast<std::size_t>(pos_ - begin_) < bytes) Grow(bytes);
   }
   void Grow(std::size_t bytes);
-
-  // Most texts of an event are shorter than the call of memcpy() is long: they go in two
-  // pieces of a fixed size, which overlap.
-  static void CopyBytes(const char* from, std::size_t size, char* to) {
-    if (size > 32) {
-      std::memcpy(to, from, size);
-    } else if (size >= 16) {
-      CopyEnds<16>(from, size, to);
-    } else if (size >= 8) {
-      CopyEnds<8>(from, size, to);
-    } else if (size >= 4) {
-      CopyEnds<4>(from, size, to);
-    } else if (size > 0) {
-      to[size / 2] = from[size / 2];
-      CopyEnds<1>(from, size, to);
-    }
-  }
-  template <std::size_t kPiece>
-  static void CopyEnds(const char* from, std::size_t size, char* to) {
-    std::memcpy(to, from, kPiece);
-    std::memcpy(to + size - kPiece, from + size - kPiece, kPiece);
-  }
 
   // REQUIRES, all of them: Ensure() made room
   void PutRaw(std::string_view bytes) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/copy_bytes.h"
+
 namespace herald {
 
 // An EventKey stands for what two events must have in common to be "the same": 128
@@ -133,7 +135,7 @@ class EventKeyBuilder {
 
   // REQUIRES: Ensure() made room
   void Append(std::string_view text) {
-    if (!text.empty()) std::memcpy(&buffer_[used_], text.data(), text.size());
+    CopyBytes(text.data(), text.size(), &buffer_[used_]);
     used_ += text.size();
   }
 
