@@ -13,7 +13,7 @@ TEST_LABELS ?= unit|conformance|integration|install|fuzz
 .DEFAULT_GOAL := help
 # Targets share the build folders, so they run one after the other.
 .NOTPARALLEL:
-.PHONY: help run test build bench bench-server lint format fuzz interop goldens install package soak clean
+.PHONY: help run test build bench bench-server bench-cluster lint format fuzz interop goldens install package soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,11 @@ bench-server: ## measure heraldd on STORE (rocksdb) against kube-apiserver with 
 	@tools/install-deps build bench
 	@tools/build release -DHERALD_BENCHMARKS=ON heraldd load
 	@tools/bench-server build/release --store '$(STORE)'
+
+bench-cluster: ## 5,000 simulated nodes with 30 pods each against heraldd, with an event storm
+	@tools/install-deps build bench
+	@tools/build release -DHERALD_BENCHMARKS=ON heraldd cluster
+	@tools/bench-cluster build/release
 
 lint: ## clang's thread-safety analysis, clang-format, clang-tidy, layers, shell syntax
 	@tools/install-deps build test bench lint

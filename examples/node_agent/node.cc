@@ -65,8 +65,16 @@ Node::Node(NodeOptions options, herald::Recorder kubelet, herald::Recorder sched
   kubelet_.Event(node_, kNormal, "Starting", "Starting kubelet.");
   kubelet_.Eventf(node_, kNormal, "NodeReady", "Node {} status is now: NodeReady", options_.name);
   for (std::size_t i = 0; i < pods_.size(); ++i) {
-    Replace(&pods_[i], now);
+    Pod& pod = pods_[i];
+    Replace(&pod, now);
     due_.push({now + Between(0, 3000), i});
+    if (options_.pods_run_already) {
+      pod.state = State::kRunning;
+      pod.doomed = false;
+      // From now to the longest that a pod lives.
+      const milliseconds longest = options_.pod_lifetime * 3 / 2;
+      pod.ends = now + longest * static_cast<int>(random_() % 1000) / 1000;
+    }
   }
 }
 
@@ -90,6 +98,15 @@ void Node::Storm() {
   for (Pod& pod : pods_) {
     pod.doomed = true;
     if (pod.state == State::kRunning) pod.state = State::kCrashed;
+  }
+}
+
+void Node::Calm() {
+  for (Pod& pod : pods_) {
+    pod.doomed = false;
+    if (pod.state != State::kCrashed) continue;
+    pod.state = State::kPulled;
+    pod.failures = 0;
   }
 }
 

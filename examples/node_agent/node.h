@@ -30,6 +30,8 @@ struct NodeOptions {
   int pods = 5;
   // How long a pod lives before another one takes its place, on average.
   std::chrono::seconds pod_lifetime{120};
+  // The agent was restarted, and finds its pods running and of all ages.
+  bool pods_run_already = false;
   Faults faults{};
   std::uint64_t seed = 1;  // the same seed tells the same story
 };
@@ -51,6 +53,8 @@ class Node {
 
   // All containers crash at once and go on crashing, as when their database is away.
   void Storm();
+  // It is back, and the containers that crashed start again.
+  void Calm();
 
   const herald::ObjectReference& reference() const { return node_; }
 
