@@ -74,6 +74,10 @@ class ProtobufReader {
     return {start, static_cast<std::size_t>(length)};
   }
 
+  // How much of the message has been taken, and how much is left.
+  std::size_t read() const { return static_cast<std::size_t>(pos_ - begin_); }
+  std::size_t left() const { return static_cast<std::size_t>(end_ - pos_); }
+
   // Steps over the value of the field just met, whatever it is.
   void SkipField();
 
