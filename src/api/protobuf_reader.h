@@ -86,7 +86,7 @@ class ProtobufReader {
   const std::string& error() const { return error_; }
 
  private:
-  bool SkipBytes(std::uint64_t count) {
+  [[gnu::always_inline]] bool SkipBytes(std::uint64_t count) {
     if (failed_ || count > static_cast<std::uint64_t>(end_ - pos_)) return FailLength(count);
     pos_ += count;
     return true;
