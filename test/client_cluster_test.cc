@@ -1,90 +1,28 @@
-// The client against a real kube-apiserver. `test/interop/cluster run` starts one and runs this;
-// without it there is nothing to test, and the test says so.
+// The client against a real kube-apiserver: every verb, and what only a real one shows.
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
-#include "herald/client/config.h"
 #include "herald/client/dynamic.h"
 #include "herald/client/events.h"
 #include "herald/client/informer.h"
 #include "herald/client/rest.h"
 #include "herald/client/rest_sink.h"
 #include "herald/record/broadcaster.h"
+#include "test/cluster_fixture.h"
 
 namespace herald {
 namespace {
 
-using std::chrono::seconds;
+using testing::Changing;
+using testing::kPatience;
 
-// Longer than a restart of the server takes on a machine that has other things to do.
-constexpr seconds kPatience{180};
-
-std::string Env(const char* name) {
-  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-  return value != nullptr ? value : "";
-}
-
-// Something that one thread waits for and another one brings about.
-class Changing {
- public:
-  void Change(const std::function<void()>& change) {
-    const MutexLock lock(mu_);
-    change();
-    changed_.NotifyAll();
-  }
-  bool WaitUntil(const std::function<bool()>& condition) {
-    MutexLock lock(mu_);
-    return changed_.WaitFor(lock, kPatience, condition);
-  }
-
- private:
-  Mutex mu_;
-  CondVar changed_;
-};
-
-class ClusterTest : public ::testing::Test {
+class ClientClusterTest : public testing::ClusterTest {
  protected:
-  void SetUp() override {
-    if (Env("INTEROP_SERVER").empty()) {
-      GTEST_SKIP() << "no cluster: run this through test/interop/cluster run";
-    }
-    admin_ = Open("admin");
-    // A namespace of the test's own, so that runs do not see each other.
-    JsonValue ns;
-    ns.Member("metadata").Member("generateName") = "client-";
-    const auto created = DynamicClient(admin_, {"", "v1", "namespaces"}).Create("", ns);
-    ASSERT_TRUE(created) << created.error().ToString();
-    namespace_ = created->name();
-  }
-  void TearDown() override {
-    if (!namespace_.empty()) {
-      (void)DynamicClient(admin_, {"", "v1", "namespaces"}).Delete("", namespace_);
-    }
-  }
-
-  static std::shared_ptr<RestClient> Open(const std::string& context) {
-    const auto config = LoadKubeconfig({.context = context});
-    EXPECT_TRUE(config) << (config ? "" : config.error().ToString());
-    auto rest = RestClient::Open(config.value_or(ClientConfig()));
-    EXPECT_TRUE(rest) << (rest ? "" : rest.error().ToString());
-    return rest ? *rest : nullptr;
-  }
-  // Asks the script that started the cluster to do something to it.
-  static void Cluster(const std::string& verb) {
-    const std::string dir = std::filesystem::path(Env("KUBECONFIG")).parent_path().string();
-    const std::string command =
-        std::string(HERALD_TESTDATA_DIR) + "/../interop/cluster " + verb + " --dir " + dir;
-    ASSERT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT(cert-env33-c)
-  }
   Event NewEvent(const std::string& name, EventApi api) const {
     Event event;
     event.metadata.name = name;
@@ -106,12 +44,9 @@ class ClusterTest : public ::testing::Test {
     }
     return event;
   }
-
-  std::shared_ptr<RestClient> admin_;
-  std::string namespace_;
 };
 
-TEST_F(ClusterTest, DoesEveryVerbInBothApisAndFormats) {
+TEST_F(ClientClusterTest, DoesEveryVerbInBothApisAndFormats) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     for (const WireFormat format : {WireFormat::kJson, WireFormat::kProtobuf}) {
       SCOPED_TRACE(std::string(ApiVersionName(api)) +
@@ -156,7 +91,7 @@ TEST_F(ClusterTest, DoesEveryVerbInBothApisAndFormats) {
   }
 }
 
-TEST_F(ClusterTest, PagesThroughAList) {
+TEST_F(ClientClusterTest, PagesThroughAList) {
   const EventsClient events(admin_, {.api = EventApi::kCoreV1});
   for (int i = 0; i < 7; ++i) {
     ASSERT_TRUE(events.Create(NewEvent("page-" + std::to_string(i), EventApi::kCoreV1)));
@@ -177,7 +112,7 @@ TEST_F(ClusterTest, PagesThroughAList) {
   EXPECT_TRUE(events.List({.namespace_ = namespace_}).value_or(EventList()).items.empty());
 }
 
-TEST_F(ClusterTest, RecordsAndMerges) {
+TEST_F(ClientClusterTest, RecordsAndMerges) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     Broadcaster broadcaster;
     ASSERT_TRUE(broadcaster.StartRecordingToSink(std::make_shared<RestSink>(admin_)).ok());
@@ -201,16 +136,16 @@ TEST_F(ClusterTest, RecordsAndMerges) {
   }
 }
 
-TEST_F(ClusterTest, ChoosesTheApiThatTheServerHas) {
+TEST_F(ClientClusterTest, ChoosesTheApiThatTheServerHas) {
   EXPECT_EQ(EventsClient::Discover(*admin_).value_or(EventApi::kCoreV1), EventApi::kEventsV1);
   EXPECT_TRUE(DynamicClient(admin_, {"apps", "v1", "replicasets"}).Exists().value_or(false));
   EXPECT_FALSE(DynamicClient(admin_, {"apps", "v1", "nosuch"}).Exists().value_or(true));
   EXPECT_FALSE(DynamicClient(admin_, {"no.such", "v1", "things"}).Exists().value_or(true));
 }
 
-TEST_F(ClusterTest, FallsBackWhereOneApiIsForbidden) {
+TEST_F(ClientClusterTest, FallsBackWhereOneApiIsForbidden) {
   // The cluster's second user may write events through v1, and nothing else.
-  const auto limited = Open("limited");
+  const auto limited = Open(ConfigOf("limited"));
   const auto access = ReviewEventAccess(*limited, {namespace_});
   ASSERT_TRUE(access) << access.error().ToString();
   for (const EventAccess& row : *access) {
@@ -233,7 +168,7 @@ TEST_F(ClusterTest, FallsBackWhereOneApiIsForbidden) {
   EXPECT_EQ(list->items.size(), 1U);
 }
 
-TEST_F(ClusterTest, KeepsUpAcrossARestartAndACompaction) {
+TEST_F(ClientClusterTest, KeepsUpAcrossARestartAndACompaction) {
   const EventsClient events(admin_, {.api = EventApi::kCoreV1});
   for (const InitialList initial : {InitialList::kPaged, InitialList::kStreaming}) {
     Changing changing;
@@ -291,10 +226,9 @@ TEST_F(ClusterTest, KeepsUpAcrossARestartAndACompaction) {
   EXPECT_TRUE(error->Is(StatusReason::kExpired)) << error->ToString();
 }
 
-TEST_F(ClusterTest, RefusesAServerItCannotVerify) {
-  auto config = LoadKubeconfig({.context = "admin"});
-  ASSERT_TRUE(config);
-  ClientConfig stranger = *config;
+TEST_F(ClientClusterTest, RefusesAServerItCannotVerify) {
+  const ClientConfig config = AdminConfig();
+  ClientConfig stranger = config;
   stranger.ca_data.clear();
   stranger.ca_file.clear();
   auto rest = RestClient::Open(stranger);
@@ -304,7 +238,7 @@ TEST_F(ClusterTest, RefusesAServerItCannotVerify) {
   EXPECT_TRUE(refused.error().Is(StatusReason::kUnreachable));
   EXPECT_NE(refused.error().message().find("certificate"), std::string::npos)
       << refused.error().message();
-  ClientConfig wrong = *config;
+  ClientConfig wrong = config;
   wrong.token = "wrong";
   rest = RestClient::Open(wrong);
   ASSERT_TRUE(rest);

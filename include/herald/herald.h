@@ -105,10 +105,11 @@ typedef enum herald_status {
   HERALD_INVALID_ARGUMENT = 1,  // NULL, or a value that is none of those allowed
   HERALD_STOPPED = 2,           // the broadcaster was shut down
   HERALD_TIMED_OUT = 3,         // patience ended before the work did
-  HERALD_NOT_FOUND = 4,         // there is no such sink
+  HERALD_NOT_FOUND = 4,         // there is nothing of the kind that was asked for
   HERALD_IN_CALLBACK = 5,       // would wait for the callback that calls it
   HERALD_NO_MEMORY = 6,
-  HERALD_INTERNAL = 7  // none of the above, for example no thread could be made
+  HERALD_INTERNAL = 7,  // none of these, for example no thread could be made
+  HERALD_IN_USE = 8     // another process or sink has it
 } herald_status;
 
 // "ok", "invalid argument", ...; "unknown" for any other number. Never freed.
@@ -121,6 +122,34 @@ HERALD_C_API size_t herald_last_error(char* buffer, size_t capacity) HERALD_C_NO
 
 // The version of the library that runs: "0.1.0". Never freed.
 HERALD_C_API const char* herald_version(void) HERALD_C_NOEXCEPT;
+
+// ---- The two APIs for events
+
+// In which style to record; the calls are the same.
+typedef enum herald_api {
+  HERALD_API_CORE_V1 = 0,   // events are counted, and written to v1
+  HERALD_API_EVENTS_V1 = 1  // events form series, and are written to events.k8s.io/v1
+} herald_api;
+
+// Says which of them the server wants, once somebody has found out. Give it to recorders
+// and to the sink that asks the server (herald_sink_from_cluster), or set it yourself. What
+// is recorded before is held in memory until the choice is made, and then written in its
+// style.
+typedef struct herald_api_choice herald_api_choice;
+
+HERALD_C_API herald_api_choice* herald_api_choice_new(void) HERALD_C_NOEXCEPT;
+
+// Before or after those who were given it, also in a callback.
+HERALD_C_API void herald_api_choice_free(herald_api_choice* choice) HERALD_C_NOEXCEPT;
+
+// Makes the choice, or another one than before: what a sink has been refused through the
+// one API is then written through the other. `api` is a herald_api.
+HERALD_C_API herald_status herald_api_choice_set(herald_api_choice* choice,
+                                                 int api) HERALD_C_NOEXCEPT;
+
+// Stores the herald_api in *api; HERALD_NOT_FOUND while there is none.
+HERALD_C_API herald_status herald_api_choice_get(const herald_api_choice* choice,
+                                                 int* api) HERALD_C_NOEXCEPT;
 
 // ---- Sinks: where events are written
 
@@ -165,6 +194,9 @@ typedef struct herald_cluster_options {
   const char* user_agent;  // NULL: the program's name
   int in_cluster;          // 1: only the pod's service account
   int protobuf;            // 1: Kubernetes' protobuf instead of JSON
+  // The sink asks the server which API it has, until it answers, and makes this choice;
+  // and makes it anew where events.k8s.io/v1 is forbidden. NULL: it asks for nothing.
+  herald_api_choice* api_choice;
 } herald_cluster_options;
 
 // A sink that writes to an API server, several events at once over one connection.
@@ -262,10 +294,23 @@ typedef struct herald_reference {
   const char* field_path;  // "spec.containers{web}"
 } herald_reference;
 
+// Where events wait on disk that the sink does not take: those that were tried in vain
+// because it could not be reached or was broken, and those that are left at the shutdown.
+// They keep their names and times, are tried again every minute, and by the next process
+// that is given the directory. One sink per directory.
+typedef struct herald_spool_options {
+  size_t size;             // sizeof(herald_spool_options)
+  const char* directory;   // made if only its last part is missing; on a local disk. Needed
+  uint64_t max_bytes;      // 0: 64 MiB. The oldest events go first
+  uint64_t segment_bytes;  // how much is written, read and removed at a time; 0: 1 MiB
+  int sync;                // 1: what was spooled survives the death of the machine as well
+  uint32_t reserved;       // 0
+} herald_spool_options;
+
 typedef struct herald_recording_options {
   size_t size;              // sizeof(herald_recording_options)
   const char* name;         // of the sink, in metrics; NULL: "default"
-  size_t max_in_flight;     // how many requests the sink is given at once; 0: 8
+  size_t max_in_flight;     // how many requests the sink is given at once; 0: 32
   uint32_t max_tries;       // 0: 12
   uint32_t retry_after_ms;  // between tries; 0: 10000
   int prefer_warnings;      // 1: when the queue is full, a Warning displaces a Normal
@@ -273,12 +318,21 @@ typedef struct herald_recording_options {
   // The program's own Pod or Node. After a loss an event about it says how many events
   // were lost and why, at most once a minute. NULL: none is written.
   const herald_reference* self;
+  // NULL: what cannot be delivered is lost, and counted. Not with upstream_exact.
+  const herald_spool_options* spool;
+  // 0: as client-go, one budget for all that a component says about an object, so that a
+  // chatty reason silences the others. 1: a budget for each reason, and what is new always
+  // passes; only repeats are held back. Not with upstream_exact.
+  int fair_filter;
+  uint32_t reserved2;  // 0
 } herald_recording_options;
 
 // Writes each event recorded from now on to the sink, repeats merged and floods held
 // back. `options` may be NULL: all defaults. There may be several sinks; each has its
 // own statistics, which are numbered in the order of these calls. The broadcaster does
-// not own the sink, but either may be freed first. HERALD_STOPPED after a shutdown.
+// not own the sink, but either may be freed first. HERALD_STOPPED after a shutdown;
+// HERALD_IN_USE where another process or sink has the spool's directory, HERALD_INTERNAL
+// where it cannot be opened.
 HERALD_C_API herald_status herald_broadcaster_start_recording_to_sink(
     herald_broadcaster* broadcaster, herald_sink* sink,
     const herald_recording_options* options) HERALD_C_NOEXCEPT;
@@ -323,6 +377,10 @@ typedef struct herald_stats {
   uint64_t requests;      // attempts made
   uint64_t retries;       // of which repeats
   uint64_t outcomes[16];  // by herald_outcome; those that do not exist yet are 0
+  // About events that have ended as spooled, in this process or an earlier one.
+  uint64_t spool_bytes;      // on disk now
+  uint64_t spool_dropped;    // events that made room for later ones
+  uint64_t spool_corrupted;  // damaged places on disk that were passed over
 } herald_stats;
 
 // The statistics of the sink that was started as number `sink`, from 0;
@@ -349,18 +407,13 @@ typedef struct herald_recorder herald_recorder;
 #define HERALD_NORMAL "Normal"
 #define HERALD_WARNING "Warning"
 
-// In which style to record; the calls are the same.
-typedef enum herald_api {
-  HERALD_API_CORE_V1 = 0,   // events are counted, and written to v1
-  HERALD_API_EVENTS_V1 = 1  // events form series, and are written to events.k8s.io/v1
-} herald_api;
-
 typedef struct herald_recorder_options {
-  size_t size;            // sizeof(herald_recorder_options)
-  const char* component;  // who speaks: "node-agent". Needed
-  const char* host;       // the node it runs on
-  int api;                // herald_api
-  uint32_t reserved;      // 0
+  size_t size;                    // sizeof(herald_recorder_options)
+  const char* component;          // who speaks: "node-agent". Needed
+  const char* host;               // the node it runs on
+  int api;                        // herald_api
+  uint32_t reserved;              // 0
+  herald_api_choice* api_choice;  // decides instead of `api`; may be NULL
 } herald_recorder_options;
 
 // A program may have as many as it likes: they are cheap and have no thread.

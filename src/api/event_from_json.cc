@@ -127,7 +127,8 @@ class Converter {
   }
 
   template <typename T>
-  void Value(const Json& json, std::optional<T>* out, std::string_view go_type) {
+    requires kMayBeAbsent<T>
+  void Value(const Json& json, T* out, std::string_view go_type) {
     if (!json.is_null()) Value(json, &out->emplace(), go_type);
   }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -12,6 +13,7 @@
 
 #include "herald/api/event.h"
 #include "herald/api/object_meta.h"
+#include "herald/api/rare.h"
 #include "herald/api/time.h"
 #include "herald/base/status.h"
 
@@ -38,6 +40,14 @@ struct Field {
 
 template <typename Owner, typename Member, typename... Rest>
 Field(std::string_view, int, std::string_view, Member Owner::*, Rest...) -> Field<Owner, Member>;
+
+// What may be absent: an optional member, whichever way it is kept.
+template <typename T>
+inline constexpr bool kMayBeAbsent = false;
+template <typename T>
+inline constexpr bool kMayBeAbsent<std::optional<T>> = true;
+template <typename T>
+inline constexpr bool kMayBeAbsent<Rare<T>> = true;
 
 // Schema<T, api>::kFields are the fields of T in the order of JSON, kGoName is what
 // Go calls T. Most types are spelt alike in both APIs.

@@ -15,6 +15,7 @@
 
 #include "api/fields.h"
 #include "api/json_reader.h"
+#include "api/list_growth.h"
 #include "api/type_meta.h"
 
 namespace herald {
@@ -78,9 +79,7 @@ enum class JsonMode : std::uint8_t {
 // leaves everything else as it was.
 template <typename T>
 inline constexpr bool kGoEmptiesOnNull =
-    std::is_same_v<T, StringMap> || std::is_base_of_v<Timestamp, T>;
-template <typename T>
-inline constexpr bool kGoEmptiesOnNull<std::optional<T>> = true;
+    std::is_same_v<T, StringMap> || std::is_base_of_v<Timestamp, T> || kMayBeAbsent<T>;
 template <typename T>
 inline constexpr bool kGoEmptiesOnNull<std::vector<T>> = true;
 
@@ -319,7 +318,8 @@ class JsonDecoder {
   }
 
   template <typename T>
-  void Value(Type type, std::optional<T>* out, JsonFrame& frame, std::string_view go_type) {
+    requires kMayBeAbsent<T>
+  void Value(Type type, T* out, JsonFrame& frame, std::string_view go_type) {
     if (!out->has_value()) out->emplace();
     Value(type, &**out, frame, go_type);
   }
@@ -373,8 +373,12 @@ class JsonDecoder {
     // A list given twice is decoded over the first one, element by element: Go
     // reuses the memory without emptying it.
     std::size_t size = 0;
+    const char* const start = r_.position();
     for (bool more = r_.BeginArray(); more; more = r_.NextElement()) {
-      if (size == out->size()) out->emplace_back();
+      if (size == out->size()) {
+        GrowFor(static_cast<std::size_t>(r_.position() - start), r_.left(), out);
+        out->emplace_back();
+      }
       frame.index = static_cast<std::ptrdiff_t>(size);
       const Type element = r_.Peek();
       if (element == Type::kNull) {
@@ -385,6 +389,7 @@ class JsonDecoder {
       ++size;
     }
     out->resize(size);
+    DropSpareRoom(out);
   }
 
   JsonReader& r_;

@@ -46,7 +46,8 @@ class JsonEncoder {
   void Value(const Time& time) { Moment(time); }
   void Value(const MicroTime& time) { Moment(time); }
   template <typename T>
-  void Value(const std::optional<T>& value) {
+    requires kMayBeAbsent<T>
+  void Value(const T& value) {
     if (value) Value(*value);
   }
   // The only optional string of the tables holds JSON that nobody here looks into.
@@ -100,7 +101,8 @@ class JsonEncoder {
   static bool IsEmpty(const Timestamp& time) { return time.is_zero(); }
   static bool IsEmpty(const StringMap& map) { return map.empty(); }
   template <typename T>
-  static bool IsEmpty(const std::optional<T>& value) {
+    requires kMayBeAbsent<T>
+  static bool IsEmpty(const T& value) {
     return !value.has_value();
   }
   template <typename T>

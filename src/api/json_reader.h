@@ -89,7 +89,14 @@ class HERALD_EXPORT JsonReader {
   bool NextElement();
 
   // REQUIRES: Peek() says so
-  void ReadString(std::string* out) { out->assign(ReadStringView()); }
+  void ReadString(std::string* out) {
+    const std::string_view text = ReadStringView();
+    if (text.size() <= out->capacity()) {
+      out->assign(text);
+    } else {
+      *out = std::string(text);  // assign() would take up to twice the room
+    }
+  }
   // Without a copy unless it was written with escapes; dies as ReadKey()'s does.
   std::string_view ReadStringView() {
     const char* const start = pos_ + 1;
@@ -111,6 +118,8 @@ class HERALD_EXPORT JsonReader {
   // Where in the text the reader stands: after Peek() at the first character of a
   // value, after a value right behind it.
   const char* position() const { return pos_; }
+  // How many bytes of the text come after that.
+  std::size_t left() const { return static_cast<std::size_t>(end_ - pos_); }
 
   bool ok() const { return error_.empty(); }
   // Why the text is no JSON, as Go's encoding/json says it.

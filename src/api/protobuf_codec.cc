@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/fields.h"
+#include "api/list_growth.h"
 #include "api/protobuf_reader.h"
 #include "api/protobuf_writer.h"
 #include "api/type_meta.h"
@@ -101,7 +102,8 @@ class ProtobufEncoder {
   }
 
   template <typename T>
-  void Value(int number, const std::optional<T>& value) {
+    requires kMayBeAbsent<T>
+  void Value(int number, const T& value) {
     if (value) Value(number, *value);
   }
   // The one optional string of the tables: raw JSON in a message of its own.
@@ -187,8 +189,9 @@ class ProtobufDecoder {
     return std::is_integral_v<T>;
   }
   template <typename T>
-  static constexpr bool IsNumber(const std::optional<T>*) {
-    return std::is_integral_v<T>;
+    requires kMayBeAbsent<T>
+  static constexpr bool IsNumber(const T*) {
+    return std::is_integral_v<typename T::value_type>;
   }
   template <std::size_t kIndex, typename T>
   static constexpr WireType kWireType = [] {
@@ -265,7 +268,8 @@ class ProtobufDecoder {
   }
 
   template <typename T>
-  static void Value(ProtobufReader* reader, std::optional<T>* out) {
+    requires kMayBeAbsent<T>
+  static void Value(ProtobufReader* reader, T* out) {
     if (!out->has_value()) out->emplace();
     Value(reader, &**out);
   }
@@ -302,6 +306,7 @@ class ProtobufDecoder {
 
   template <typename T>
   static void Value(ProtobufReader* reader, std::vector<T>* out) {
+    GrowFor(reader->read(), reader->left(), out);
     Value(reader, &out->emplace_back());
   }
 };
@@ -461,7 +466,9 @@ class ProtobufCodecImpl final : public Codec {
   }
 
   Result<EventList> DecodeEventList(std::string_view data, EventApi api) const override {
-    return DecodeAs<EventList>("EventList", data, api);
+    Result<EventList> list = DecodeAs<EventList>("EventList", data, api);
+    if (list) DropSpareRoom(&list->items);
+    return list;
   }
 
   std::optional<Status> DecodeStatus(std::string_view data) const override {

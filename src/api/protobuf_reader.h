@@ -74,6 +74,10 @@ class ProtobufReader {
     return {start, static_cast<std::size_t>(length)};
   }
 
+  // How much of the message has been taken, and how much is left.
+  std::size_t read() const { return static_cast<std::size_t>(pos_ - begin_); }
+  std::size_t left() const { return static_cast<std::size_t>(end_ - pos_); }
+
   // Steps over the value of the field just met, whatever it is.
   void SkipField();
 
@@ -82,7 +86,7 @@ class ProtobufReader {
   const std::string& error() const { return error_; }
 
  private:
-  bool SkipBytes(std::uint64_t count) {
+  [[gnu::always_inline]] bool SkipBytes(std::uint64_t count) {
     if (failed_ || count > static_cast<std::uint64_t>(end_ - pos_)) return FailLength(count);
     pos_ += count;
     return true;

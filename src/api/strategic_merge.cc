@@ -59,9 +59,10 @@ struct TypeOf<std::vector<T>, kApi> {
 };
 
 template <typename T, EventApi kApi>
-struct TypeOf<std::optional<T>, kApi> {
+  requires kMayBeAbsent<T>
+struct TypeOf<T, kApi> {
   static constexpr MergeType kType = {.kind = MergeType::Kind::kPointer,
-                                      .element = &TypeOf<T, kApi>::kType};
+                                      .element = &TypeOf<typename T::value_type, kApi>::kType};
 };
 
 template <typename T, EventApi kApi>

@@ -29,6 +29,7 @@
 #include "herald/api/codec.h"
 #include "herald/base/executor.h"
 #include "herald/herald.h"
+#include "herald/record/api_choice.h"
 #include "herald/record/broadcaster.h"
 #include "herald/record/outcome.h"
 #include "herald/record/recorder.h"
@@ -90,8 +91,18 @@ herald_status FailNull(const char* what) noexcept {
 }
 
 herald_status FromStatus(const Status& status) {
-  if (status.ok()) return HERALD_OK;
-  return Fail(status.Is(StatusReason::kGone) ? HERALD_STOPPED : HERALD_INTERNAL, status.message());
+  switch (status.reason()) {
+    case StatusReason::kOk:
+      return HERALD_OK;
+    case StatusReason::kGone:
+      return Fail(HERALD_STOPPED, status.message());
+    case StatusReason::kInvalid:
+      return Fail(HERALD_INVALID_ARGUMENT, status.message());
+    case StatusReason::kConflict:
+      return Fail(HERALD_IN_USE, status.message());
+    default:
+      return Fail(HERALD_INTERNAL, status.message());
+  }
 }
 
 // Calls a function that returns a herald_status, and turns what it throws into one.
@@ -258,7 +269,7 @@ void AppendPathSegment(std::string_view segment, std::string* out) {
     if (kPlain.find(c) != std::string_view::npos) {
       out->push_back(c);
     } else {
-      fmt::format_to(std::back_inserter(*out), "%{:02X}", static_cast<unsigned char>(c));
+      *out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
     }
   }
 }
@@ -434,6 +445,10 @@ class FunctionSink final : public Sink {
 }  // namespace
 }  // namespace herald
 
+struct herald_api_choice {
+  std::shared_ptr<herald::ApiChoice> choice = std::make_shared<herald::ApiChoice>();
+};
+
 // A sink of any kind, and how to end its use. New kinds are new functions that make one.
 struct herald_sink {
   std::shared_ptr<herald::Sink> sink;
@@ -471,6 +486,31 @@ herald_status DrainWith(herald_broadcaster* broadcaster, std::uint64_t patience_
     return Fail(HERALD_TIMED_OUT, fmt::format("{} events were not written within {} ms",
                                               report.in_flight, patience_ms));
   });
+}
+
+// Null for null.
+std::shared_ptr<ApiChoice> ChoiceOf(const herald_api_choice* choice) {
+  return choice == nullptr ? nullptr : choice->choice;
+}
+
+herald_status CheckApi(int api, const char* what) {
+  if (api == HERALD_API_CORE_V1 || api == HERALD_API_EVENTS_V1) return HERALD_OK;
+  return Fail(HERALD_INVALID_ARGUMENT, fmt::format("{} is {}", what, api));
+}
+
+herald_status ToSpool(const herald_spool_options* options, SpoolOptions* out) {
+  herald_spool_options given = {};
+  herald_status status = ReadSized(options, "options.spool", &given);
+  if (status == HERALD_OK) status = CheckReserved(given.reserved, "options.spool");
+  if (status != HERALD_OK) return status;
+  if (Text(given.directory).empty()) {
+    return Fail(HERALD_INVALID_ARGUMENT, "options.spool.directory is empty");
+  }
+  out->directory = given.directory;
+  if (given.max_bytes != 0) out->max_bytes = given.max_bytes;
+  if (given.segment_bytes != 0) out->segment_bytes = given.segment_bytes;
+  out->sync = given.sync != 0;
+  return HERALD_OK;
 }
 
 herald_status ToOccurrence(const herald_occurrence& in, Occurrence* out) {
@@ -521,6 +561,8 @@ const char* herald_status_name(int status) noexcept {
       return "no memory";
     case HERALD_INTERNAL:
       return "internal error";
+    case HERALD_IN_USE:
+      return "in use";
     default:
       return "unknown";
   }
@@ -531,6 +573,35 @@ size_t herald_last_error(char* buffer, size_t capacity) noexcept {
 }
 
 const char* herald_version(void) noexcept { return HERALD_VERSION; }
+
+herald_api_choice* herald_api_choice_new(void) noexcept {
+  return GuardedNew<herald_api_choice>([](std::unique_ptr<herald_api_choice>& made) {
+    made = std::make_unique<herald_api_choice>();
+    return HERALD_OK;
+  });
+}
+
+void herald_api_choice_free(herald_api_choice* choice) noexcept { delete choice; }
+
+herald_status herald_api_choice_set(herald_api_choice* choice, int api) noexcept {
+  return Guarded([&] {
+    if (choice == nullptr) return FailNull("choice");
+    const herald_status status = herald::CheckApi(api, "api");
+    if (status == HERALD_OK) choice->choice->Set(static_cast<herald::EventApi>(api));
+    return status;
+  });
+}
+
+herald_status herald_api_choice_get(const herald_api_choice* choice, int* api) noexcept {
+  return Guarded([&] {
+    if (choice == nullptr) return FailNull("choice");
+    if (api == nullptr) return FailNull("api");
+    const std::optional<herald::EventApi> chosen = choice->choice->Get();
+    if (!chosen) return Fail(HERALD_NOT_FOUND, "nothing has been chosen yet");
+    *api = static_cast<int>(*chosen);
+    return HERALD_OK;
+  });
+}
 
 herald_sink* herald_sink_from_function(herald_write_function write, void* user_data) noexcept {
   return GuardedNew<herald_sink>([&](std::unique_ptr<herald_sink>& made) {
@@ -553,7 +624,8 @@ herald_sink* herald_sink_from_cluster(const herald_cluster_options* options) noe
                                  .context = std::string(Text(given.context)),
                                  .user_agent = std::string(Text(given.user_agent)),
                                  .in_cluster = given.in_cluster != 0,
-                                 .protobuf = given.protobuf != 0});
+                                 .protobuf = given.protobuf != 0,
+                                 .api_choice = herald::ChoiceOf(given.api_choice)});
     if (!sink) {
       const herald::StatusReason reason = sink.error().reason();
       return Fail(reason == herald::StatusReason::kNotFound           ? HERALD_NOT_FOUND
@@ -660,7 +732,7 @@ herald_status herald_broadcaster_start_recording_to_sink(
     herald_recording_options given = {};
     if (options != nullptr) {
       herald_status status = ReadSized(options, "options", &given);
-      if (status == HERALD_OK) status = CheckReserved(given.reserved, "options");
+      if (status == HERALD_OK) status = CheckReserved(given.reserved | given.reserved2, "options");
       if (status != HERALD_OK) return status;
     }
     herald::SinkOptions wanted;
@@ -675,6 +747,11 @@ herald_status herald_broadcaster_start_recording_to_sink(
     }
     wanted.prefer_warnings = given.prefer_warnings != 0;
     if (given.self != nullptr) wanted.self = herald::ToReference(*given.self);
+    if (given.spool != nullptr) {
+      const herald_status status = herald::ToSpool(given.spool, &wanted.spool.emplace());
+      if (status != HERALD_OK) return status;
+    }
+    wanted.count.fair_filter = given.fair_filter != 0;
     return herald::FromStatus(
         broadcaster->broadcaster.StartRecordingToSink(sink->sink, std::move(wanted)));
   });
@@ -721,6 +798,9 @@ herald_status herald_broadcaster_stats(const herald_broadcaster* broadcaster, si
     filled.requests = from.requests;
     filled.retries = from.retries;
     std::copy(from.outcomes.begin(), from.outcomes.end(), filled.outcomes);
+    filled.spool_bytes = from.spool_bytes;
+    filled.spool_dropped = from.spool_dropped;
+    filled.spool_corrupted = from.spool_corrupted;
     // What only a later version counts is zero here.
     std::memset(stats, 0, filled.size);
     std::memcpy(stats, &filled, std::min(filled.size, sizeof(filled)));
@@ -764,13 +844,13 @@ herald_recorder* herald_recorder_new(herald_broadcaster* broadcaster,
     if (Text(given.component).empty()) {
       return Fail(HERALD_INVALID_ARGUMENT, "options.component is empty");
     }
-    if (given.api != HERALD_API_CORE_V1 && given.api != HERALD_API_EVENTS_V1) {
-      return Fail(HERALD_INVALID_ARGUMENT, fmt::format("options.api is {}", given.api));
-    }
+    status = herald::CheckApi(given.api, "options.api");
+    if (status != HERALD_OK) return status;
     made = std::make_unique<herald_recorder>(herald_recorder{
         broadcaster->broadcaster.NewRecorder({.component = given.component,
                                               .host = std::string(Text(given.host)),
-                                              .api = static_cast<herald::EventApi>(given.api)})});
+                                              .api = static_cast<herald::EventApi>(given.api),
+                                              .api_choice = herald::ChoiceOf(given.api_choice)})});
     return HERALD_OK;
   });
 }

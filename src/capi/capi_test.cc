@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -44,6 +45,7 @@ struct Free {
   void operator()(herald_sink* sink) const { herald_sink_free(sink); }
   void operator()(herald_broadcaster* broadcaster) const { herald_broadcaster_free(broadcaster); }
   void operator()(herald_recorder* recorder) const { herald_recorder_free(recorder); }
+  void operator()(herald_api_choice* choice) const { herald_api_choice_free(choice); }
 };
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
@@ -85,6 +87,11 @@ class Server {
     const std::lock_guard lock(mu_);
     return seen_;
   }
+  void WaitFor(std::size_t requests) {
+    std::unique_lock lock(mu_);
+    EXPECT_TRUE(came_.wait_for(lock, std::chrono::milliseconds(kPatienceMs),
+                               [&] { return seen_.size() >= requests; }));
+  }
 
  private:
   static int Write(void* user_data, const herald_request* request, herald_answer* answer) {
@@ -97,12 +104,14 @@ class Server {
       const std::lock_guard lock(mu_);
       seen_.push_back({request.method, request.path, request.content_type, request.body,
                        request.api_version, request.namespace_, request.name});
+      came_.notify_all();
     }
     return answer_ ? answer_(request, answer) : 0;
   }
 
   const Answer answer_;
   std::mutex mu_;
+  std::condition_variable came_;
   std::vector<Seen> seen_;
   Owned<herald_sink> sink_;  // last: its thread uses all above
 };
@@ -169,24 +178,35 @@ class Log {
 
 // The usual three, in the order in which they should be freed. Retries come at once.
 struct Pipeline {
-  explicit Pipeline(Server& server, int api = HERALD_API_CORE_V1, std::uint32_t max_tries = 3) {
+  static herald_recording_options Recording(std::uint32_t max_tries = 3) {
+    auto recording = Sized<herald_recording_options>();
+    recording.name = "test";
+    recording.max_tries = max_tries;
+    recording.retry_after_ms = 1;
+    return recording;
+  }
+  static herald_recorder_options Who(int api = HERALD_API_CORE_V1) {
+    auto options = Sized<herald_recorder_options>();
+    options.component = "node-agent";
+    options.host = "node-1";
+    options.api = api;
+    return options;
+  }
+
+  explicit Pipeline(Server& server, int api = HERALD_API_CORE_V1, std::uint32_t max_tries = 3)
+      : Pipeline(server, Recording(max_tries), Who(api)) {}
+  Pipeline(Server& server, const herald_recording_options& recording,
+           const herald_recorder_options& who) {
     auto broadcaster_options = Sized<herald_broadcaster_options>();
     broadcaster_options.log = &Log::Entry;
     broadcaster_options.log_user_data = &log;
     broadcaster_options.drain_ms = 1;
     broadcaster.reset(herald_broadcaster_new(&broadcaster_options));
-    auto recording = Sized<herald_recording_options>();
-    recording.name = "test";
-    recording.max_tries = max_tries;
-    recording.retry_after_ms = 1;
     EXPECT_EQ(
         herald_broadcaster_start_recording_to_sink(broadcaster.get(), server.sink(), &recording),
-        HERALD_OK);
-    auto options = Sized<herald_recorder_options>();
-    options.component = "node-agent";
-    options.host = "node-1";
-    options.api = api;
-    recorder.reset(herald_recorder_new(broadcaster.get(), &options));
+        HERALD_OK)
+        << LastError();
+    recorder.reset(herald_recorder_new(broadcaster.get(), &who));
     EXPECT_NE(recorder, nullptr);
   }
 
@@ -461,6 +481,8 @@ TEST(CapiTest, RefusesNullWhereSomethingIsNeeded) {
   herald_recorder* const recorder = pipeline.recorder.get();
   const herald_reference pod = Pod();
   auto stats = Sized<herald_stats>();
+  int api = 0;
+  const Owned<herald_api_choice> choice(herald_api_choice_new());
   auto no_component = Sized<herald_recorder_options>();
   auto no_type = Sized<herald_occurrence>();
   no_type.reason = "r";
@@ -483,6 +505,9 @@ TEST(CapiTest, RefusesNullWhereSomethingIsNeeded) {
     return object == nullptr ? HERALD_INVALID_ARGUMENT : HERALD_OK;
   };
   const Call calls[] = {
+      {"choice is NULL", [] { return herald_api_choice_set(nullptr, HERALD_API_CORE_V1); }},
+      {"choice is NULL", [&] { return herald_api_choice_get(nullptr, &api); }},
+      {"api is NULL", [&] { return herald_api_choice_get(choice.get(), nullptr); }},
       {"write is NULL", [&] { return made(herald_sink_from_function(nullptr, nullptr)); }},
       {"answer is NULL", [] { return herald_answer_set(nullptr, 200, nullptr, 0); }},
       {"answer is NULL", [] { return herald_answer_set_error(nullptr, "r", "m"); }},
@@ -545,6 +570,7 @@ TEST(CapiTest, RefusesNullWhereSomethingIsNeeded) {
   herald_sink_free(nullptr);
   herald_broadcaster_free(nullptr);
   herald_recorder_free(nullptr);
+  herald_api_choice_free(nullptr);
   EXPECT_EQ(pipeline.Stats().recorded, 0u);
 }
 
@@ -568,6 +594,9 @@ TEST(CapiTest, RefusesValuesThatMeanNothing) {
   recorder.api = 2;
   EXPECT_EQ(herald_recorder_new(pipeline.broadcaster.get(), &recorder), nullptr);
   EXPECT_EQ(LastError(), "options.api is 2");
+  const Owned<herald_api_choice> choice(herald_api_choice_new());
+  EXPECT_EQ(herald_api_choice_set(choice.get(), -1), HERALD_INVALID_ARGUMENT);
+  EXPECT_EQ(LastError(), "api is -1");
   auto stats = Sized<herald_stats>();
   EXPECT_EQ(herald_broadcaster_stats(pipeline.broadcaster.get(), 1, &stats), HERALD_NOT_FOUND);
   EXPECT_EQ(LastError(), "there is no sink 1; 1 were started");
@@ -664,12 +693,12 @@ TEST(CapiTest, CopiesTextsOutAsSnprintfDoes) {
 }
 
 TEST(CapiTest, NamesItsNumbers) {
-  for (int status = HERALD_OK; status <= HERALD_INTERNAL; ++status) {
+  for (int status = HERALD_OK; status <= HERALD_IN_USE; ++status) {
     EXPECT_STRNE(herald_status_name(status), "unknown") << status;
   }
   EXPECT_STREQ(herald_status_name(HERALD_TIMED_OUT), "timed out");
   EXPECT_STREQ(herald_status_name(-1), "unknown");
-  EXPECT_STREQ(herald_status_name(HERALD_INTERNAL + 1), "unknown");
+  EXPECT_STREQ(herald_status_name(HERALD_IN_USE + 1), "unknown");
   EXPECT_STREQ(herald_outcome_name(HERALD_OUTCOME_WRITTEN), "written");
   EXPECT_STREQ(herald_outcome_name(HERALD_OUTCOME_NO_SINK), "no_sink");
   EXPECT_STREQ(herald_outcome_name(HERALD_OUTCOME_SPOOLED), "spooled");
@@ -833,6 +862,136 @@ TEST(CapiTest, TellsALogNothingAfterItsBroadcasterIsFreed) {
   EXPECT_EQ(pipeline.log.lines().size(), before);
 }
 
+// A directory that goes with the test.
+class Directory {
+ public:
+  Directory() : path_((std::filesystem::temp_directory_path() / "herald-capi-XXXXXX").string()) {
+    EXPECT_NE(::mkdtemp(path_.data()), nullptr);
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(CapiTest, KeepsOnDiskWhatTheServerDoesNotTake) {
+  const Directory directory;
+  const std::string path = directory.path() + "/spool";
+  auto spool = Sized<herald_spool_options>();
+  spool.directory = path.c_str();
+  spool.max_bytes = 1 << 20;
+  spool.segment_bytes = 1 << 16;
+  spool.sync = 1;
+  herald_recording_options recording = Pipeline::Recording(/*max_tries=*/1);
+  recording.spool = &spool;
+
+  Server down([](const herald_request&, herald_answer*) { return 1; });
+  {
+    Pipeline pipeline(down, recording, Pipeline::Who());
+    pipeline.Record();
+    ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+    const herald_stats stats = pipeline.Stats();
+    EXPECT_EQ(stats.outcomes[HERALD_OUTCOME_SPOOLED], 1u);
+    EXPECT_GT(stats.spool_bytes, 0u);
+    EXPECT_EQ(stats.spool_dropped, 0u);
+    EXPECT_EQ(stats.spool_corrupted, 0u);
+
+    EXPECT_EQ(herald_broadcaster_start_recording_to_sink(pipeline.broadcaster.get(), down.sink(),
+                                                         &recording),
+              HERALD_IN_USE);
+    EXPECT_NE(LastError().find(path), std::string::npos) << LastError();
+  }
+  ASSERT_EQ(down.seen().size(), 1u);
+
+  Server up;
+  Pipeline pipeline(up, recording, Pipeline::Who());
+  up.WaitFor(1);
+  EXPECT_EQ(up.seen().at(0).body, down.seen().at(0).body) << "with its name and its times";
+}
+
+TEST(CapiTest, RefusesASpoolThatCannotBe) {
+  const Directory directory;
+  Server server;
+  Pipeline pipeline(server);
+  herald_recording_options recording = Pipeline::Recording();
+  auto spool = Sized<herald_spool_options>();
+  recording.spool = &spool;
+  const auto start = [&](herald_broadcaster* broadcaster) {
+    return herald_broadcaster_start_recording_to_sink(broadcaster, server.sink(), &recording);
+  };
+  EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
+  EXPECT_EQ(LastError(), "options.spool.directory is empty");
+  spool.directory = "/no/such/place/spool";
+  EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INTERNAL);
+  EXPECT_NE(LastError().find("/no/such/place"), std::string::npos) << LastError();
+  spool.directory = directory.path().c_str();
+  spool.reserved = 1;
+  EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
+  EXPECT_EQ(LastError(), "options.spool.reserved is not 0");
+  spool.reserved = 0;
+  spool.size = 3;
+  EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
+  spool.size = sizeof(spool);
+
+  auto exact = Sized<herald_broadcaster_options>();
+  exact.upstream_exact = 1;
+  const Owned<herald_broadcaster> broadcaster(herald_broadcaster_new(&exact));
+  EXPECT_EQ(start(broadcaster.get()), HERALD_INVALID_ARGUMENT);
+  EXPECT_NE(LastError().find("upstream_exact"), std::string::npos) << LastError();
+
+  recording.spool = nullptr;
+  recording.reserved2 = 1;
+  EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
+  EXPECT_EQ(LastError(), "options.reserved is not 0");
+}
+
+TEST(CapiTest, LetsNewsThroughAFairFilter) {
+  constexpr int kBurst = 25;  // client-go's
+  for (const int fair : {0, 1}) {
+    SCOPED_TRACE(fair);
+    Server server;
+    herald_recording_options recording = Pipeline::Recording();
+    recording.fair_filter = fair;
+    Pipeline pipeline(server, recording, Pipeline::Who());
+    for (int i = 0; i < kBurst; ++i) pipeline.Record("Unhealthy", "Readiness probe failed");
+    pipeline.Record("Killing", "Stopping container web");
+    ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+    EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_FILTERED], fair == 1 ? 0u : 1u);
+    EXPECT_EQ(server.seen().back().body.find("Killing") != std::string::npos, fair == 1);
+  }
+}
+
+TEST(CapiTest, RecordsInTheStyleThatIsChosen) {
+  Owned<herald_api_choice> choice(herald_api_choice_new());
+  int api = -1;
+  EXPECT_EQ(herald_api_choice_get(choice.get(), &api), HERALD_NOT_FOUND);
+  EXPECT_EQ(LastError(), "nothing has been chosen yet");
+  EXPECT_EQ(api, -1);
+
+  Server server;
+  herald_recorder_options who = Pipeline::Who();
+  who.api_choice = choice.get();
+  Pipeline pipeline(server, Pipeline::Recording(), who);
+  pipeline.Record();
+  EXPECT_EQ(herald_broadcaster_flush(pipeline.broadcaster.get(), 1, nullptr), HERALD_TIMED_OUT);
+  EXPECT_TRUE(server.seen().empty());
+
+  ASSERT_EQ(herald_api_choice_set(choice.get(), HERALD_API_EVENTS_V1), HERALD_OK);
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  EXPECT_EQ(server.seen().at(0).api_version, "events.k8s.io/v1");
+  EXPECT_EQ(herald_api_choice_get(choice.get(), &api), HERALD_OK);
+  EXPECT_EQ(api, HERALD_API_EVENTS_V1);
+
+  ASSERT_EQ(herald_api_choice_set(choice.get(), HERALD_API_CORE_V1), HERALD_OK);
+  choice.reset();  // what was chosen stays
+  pipeline.Record("Killing", "Stopping it");
+  ASSERT_EQ(pipeline.Flush(), HERALD_OK);
+  EXPECT_EQ(server.seen().at(1).api_version, "v1");
+}
+
 TEST(CapiTest, AccountsForWhatManyThreadsRecordWhileTheServerFails) {
   constexpr int kThreads = 8;
   constexpr int kEvents = 500;
@@ -876,10 +1035,12 @@ TEST(CapiTest, AccountsForWhatManyThreadsRecordWhileTheServerFails) {
   EXPECT_GT(stats.outcomes[HERALD_OUTCOME_REJECTED], 0u);
 }
 
-// An API server for one event: takes one request on one connection and gives it back.
+// An API server for one event: takes one request on one connection and gives it back, or
+// answers with what it is given.
 class OneRequestServer {
  public:
-  OneRequestServer() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit OneRequestServer(std::string answer = "")
+      : answer_(std::move(answer)), socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -919,7 +1080,8 @@ class OneRequestServer {
       const std::size_t field = head.find("content-length: ");
       if (field != std::string::npos) length = std::stoul(head.substr(field + 16));
     }
-    const std::string content = request_.substr(std::min(body, request_.size()));
+    const std::string content =
+        answer_.empty() ? request_.substr(std::min(body, request_.size())) : answer_;
     const std::string answer =
         "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: " +
         std::to_string(content.size()) + "\r\n\r\n" + content;
@@ -930,6 +1092,7 @@ class OneRequestServer {
     ::close(connection);
   }
 
+  const std::string answer_;
   const int socket_;
   int port_ = 0;
   std::string request_;
@@ -977,6 +1140,23 @@ TEST_F(ClusterSinkTest, SaysWhyThereIsNone) {
   options.size = 3;
   EXPECT_EQ(herald_sink_from_cluster(&options), nullptr);
   ::unlink(path.c_str());
+}
+
+TEST_F(ClusterSinkTest, AsksTheServerWhichApiItHas) {
+  OneRequestServer server(
+      R"({"kind":"APIResourceList","groupVersion":"events.k8s.io/v1","resources":[{"name":"events"}]})");
+  const std::string path = Kubeconfig("http://127.0.0.1:" + std::to_string(server.port()));
+  const Owned<herald_api_choice> choice(herald_api_choice_new());
+  auto options = Sized<herald_cluster_options>();
+  options.kubeconfig = path.c_str();
+  options.api_choice = choice.get();
+  const Owned<herald_sink> sink(herald_sink_from_cluster(&options));
+  ASSERT_NE(sink, nullptr) << LastError();
+  ::unlink(path.c_str());
+  int api = -1;
+  while (herald_api_choice_get(choice.get(), &api) == HERALD_NOT_FOUND) std::this_thread::yield();
+  EXPECT_EQ(api, HERALD_API_EVENTS_V1);
+  EXPECT_EQ(server.request().substr(0, 39), "GET /apis/events.k8s.io/v1 HTTP/1.1\r\nho");
 }
 
 TEST_F(ClusterSinkTest, WritesToTheServerOfAKubeconfig) {

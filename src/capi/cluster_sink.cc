@@ -53,7 +53,8 @@ Result<ClusterSink> OpenClusterSink(const ClusterSinkOptions& options) {
   if (!rest) return rest.error();
   auto sink = std::make_shared<ClosableSink>(std::make_shared<RestSink>(
       std::move(*rest),
-      RestSinkOptions{.format = options.protobuf ? WireFormat::kProtobuf : WireFormat::kJson}));
+      RestSinkOptions{.format = options.protobuf ? WireFormat::kProtobuf : WireFormat::kJson,
+                      .api_choice = options.api_choice}));
   return ClusterSink{sink, [sink] { sink->Close(); }};
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "herald/base/status.h"
+#include "herald/record/api_choice.h"
 #include "herald/record/sink.h"
 
 namespace herald {
@@ -16,6 +17,7 @@ struct ClusterSinkOptions {
   std::string user_agent{};
   bool in_cluster = false;
   bool protobuf = false;
+  std::shared_ptr<ApiChoice> api_choice{};
 };
 
 // A sink that can be closed while others hold it: what comes then is refused.

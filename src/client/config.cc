@@ -197,7 +197,7 @@ Status ReadCluster(const Entry& entry, const std::string& name, const std::strin
     reader.Refuse("server", url.error().message());
   }
   if (!config->proxy_url.empty()) {
-    if (const auto url = http::ParseUrl(config->proxy_url); !url) {
+    if (const auto url = http::ParseProxyUrl(config->proxy_url); !url) {
       reader.Refuse("proxy-url", url.error().message());
     }
   }

@@ -28,12 +28,19 @@ Credentials::Credentials(ClientConfig config, const Clock* clock, LogFunction lo
 
 std::optional<Result<Credentials::Shown>> Credentials::Get() {
   if (!config_.token_file.empty()) return FromFile();
-  // As in client-go, whatever else is configured comes before the plugin.
-  if (!config_.exec || !fixed_.empty()) return Result<Shown>(Shown{fixed_, 0});
+  if (!slow()) return Result<Shown>(Shown{fixed_, 0});
   const MutexLock lock(mu_);
-  if (!exec_) return std::nullopt;
-  if (exec_->expires && Time(clock_->Now()) > *exec_->expires) return std::nullopt;
+  if (!HasExecLocked()) return std::nullopt;
   return Result<Shown>(ShownLocked());
+}
+
+Credentials::Shown Credentials::Current() const {
+  const MutexLock lock(mu_);
+  return ShownLocked();
+}
+
+bool Credentials::HasExecLocked() const {
+  return exec_ && !(exec_->expires && Time(clock_->Now()) > *exec_->expires);
 }
 
 Credentials::Shown Credentials::ShownLocked() const {
@@ -74,10 +81,10 @@ Result<Credentials::Shown> Credentials::FromFile() {
 Status Credentials::Refresh(std::uint64_t generation, const std::stop_token& stop) {
   {
     const MutexLock lock(mu_);
-    if (generation_ != generation) return {};
+    if (generation_ != generation && (!slow() || HasExecLocked())) return {};
     read_.reset();
   }
-  if (!config_.exec) {
+  if (!slow()) {
     const Result<Shown> shown = FromFile();
     return shown ? Status() : shown.error();
   }

@@ -36,16 +36,23 @@ class Credentials {
   // `clock` is borrowed and outlives this.
   Credentials(ClientConfig config, const Clock* clock, LogFunction log);
 
-  // Nothing if a plugin has to be run first: call Refresh(0), from a thread that may
-  // wait. Reads a small file once a minute at most.
+  // Nothing if a plugin has to be run first: call Refresh(), from a thread that may
+  // wait, and then Current(). Reads a small file once a minute at most.
   std::optional<Result<Shown>> Get();
 
-  // Whether a refusal (401) is worth a Refresh().
-  bool can_refresh() const { return config_.exec.has_value() || !config_.token_file.empty(); }
-  // Whether Refresh() runs a plugin, and so takes long.
-  bool slow() const { return config_.exec.has_value(); }
+  // What the last Refresh() has brought. Also where it has expired by then: a plugin that
+  // hands out such things would be run for ever, and only the server's clock counts.
+  Shown Current() const;
 
-  // Gets new ones, unless they have changed already since those of `generation` were handed out.
+  // Whether a refusal (401) is worth a Refresh().
+  bool can_refresh() const { return slow() || !config_.token_file.empty(); }
+  // Whether Refresh() runs a plugin, and so takes long. As in client-go, whatever else is
+  // configured comes before the plugin.
+  bool slow() const {
+    return config_.exec.has_value() && config_.token_file.empty() && fixed_.empty();
+  }
+
+  // Gets new ones, unless there are others by now than those of `generation`, and good ones.
   Status Refresh(std::uint64_t generation, const std::stop_token& stop);
 
   // For a new connection. Files are read each time.
@@ -54,13 +61,15 @@ class Credentials {
  private:
   Result<Shown> FromFile();
   Shown ShownLocked() const REQUIRES(mu_);
+  // Whether there is what a plugin said, and it is still good.
+  bool HasExecLocked() const REQUIRES(mu_);
 
   const ClientConfig config_;
   const Clock* const clock_;
   const LogFunction log_;
   const std::string fixed_;  // what is shown where nothing changes
 
-  Mutex mu_;
+  mutable Mutex mu_;
   std::uint64_t generation_ GUARDED_BY(mu_) = 0;
   std::string token_ GUARDED_BY(mu_);  // of the file
   std::optional<SteadyTime> read_ GUARDED_BY(mu_);

@@ -169,13 +169,17 @@ TEST_F(ExecTest, KeepsACredentialUntilItExpires) {
   EXPECT_EQ((*first)->authorization, "Bearer token-1");
   clock.Advance(seconds(60));
   EXPECT_TRUE(credentials.Get());
-  clock.Advance(seconds(1));
-  EXPECT_FALSE(credentials.Get());
   // Someone else was faster: not run again.
   EXPECT_TRUE(credentials.Refresh(0, {}).ok());
+  EXPECT_EQ(Read("runs"), "run\n");
+  clock.Advance(seconds(1));
   EXPECT_FALSE(credentials.Get());
-  EXPECT_TRUE(credentials.Refresh((*first)->generation, {}).ok());
+  // But what that one brought is good no more.
+  EXPECT_TRUE(credentials.Refresh(0, {}).ok());
   EXPECT_EQ(Read("runs"), "run\nrun\n");
+  EXPECT_EQ(credentials.Current().authorization, "Bearer token-2") << "expired or not";
+  EXPECT_TRUE(credentials.Refresh(credentials.Current().generation, {}).ok());
+  EXPECT_EQ(Read("runs"), "run\nrun\nrun\n");
 }
 
 TEST_F(ExecTest, ShowsAPluginsCertificate) {
@@ -222,6 +226,34 @@ TEST_F(ExecTest, RunsOnceForAllWhoWaitAndAgainAfterARefusal) {
   }
   EXPECT_EQ(Read("runs"), "run\nrun\n");
   EXPECT_EQ(codes, (std::vector<int>{200, 200, 401}));
+}
+
+TEST_F(ExecTest, RunsAgainOnceTheCredentialHasExpired) {
+  // A minute from the moment at which the fake clock starts. What is handed out later has
+  // expired already; it is shown all the same, once.
+  FakeServer server(Counting(",\"expirationTimestamp\":\"2023-11-14T22:14:20Z\""));
+  for (const char* token :
+       {"Bearer token-1", "Bearer token-1", "Bearer token-2", "Bearer token-3"}) {
+    server.rest->Send({.path = "/x"}, [](const Result<RestResponse>&) {});
+    const auto call = WaitForCall(server.transport);
+    EXPECT_EQ(call->request.headers.Get("authorization"), token);
+    server.transport->Answer(call, 200, "{}");
+    server.transport->Advance(seconds(31));
+  }
+}
+
+TEST_F(ExecTest, IsNotRunWhereThereIsAToken) {
+  ClientConfig config = Counting("");
+  config.token = "fixed";
+  FakeServer server(config);
+  std::optional<int> code;
+  server.rest->Send({.path = "/x"},
+                    [&](const Result<RestResponse>& r) { code = r ? r->code : r.error().code(); });
+  const auto call = WaitForCall(server.transport);
+  EXPECT_EQ(call->request.headers.Get("authorization"), "Bearer fixed");
+  server.transport->Answer(call, 401, "");
+  EXPECT_EQ(code, 401) << "and a refusal is final";
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/runs"));
 }
 
 TEST_F(ExecTest, FailsTheCallsWhenThePluginFails) {

@@ -62,7 +62,7 @@ TEST(Object, ShowsItsMetadata) {
   EXPECT_EQ(object.Key(), "shop/web");
   const ObjectMeta meta = object.metadata();
   EXPECT_EQ(meta.generation, 2);
-  EXPECT_EQ(meta.labels.at("app"), "web");
+  EXPECT_EQ(meta.labels.find("app")->second, "web");
   ASSERT_TRUE(meta.deletion_timestamp);
   EXPECT_EQ(meta.deletion_timestamp->seconds(), 1'700'000'000);
   ASSERT_EQ(meta.owner_references.size(), 1U);

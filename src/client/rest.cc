@@ -63,6 +63,18 @@ void AppendQuery(const std::vector<std::pair<std::string, std::string>>& query,
   }
 }
 
+// Whether servers and proxies would take the path for another one: an object named ".."
+// would be asked for as its own parent. client-go refuses such names as well.
+bool HasDotSegment(std::string_view path) {
+  while (!path.empty()) {
+    path.remove_prefix(1);
+    const std::string_view segment = path.substr(0, path.find('/'));
+    if (segment == "." || segment == "..") return true;
+    path.remove_prefix(segment.size());
+  }
+  return false;
+}
+
 }  // namespace
 
 // Confined to the transport's thread, but for the first step (see Impl).
@@ -132,6 +144,12 @@ void RestClient::Impl::Stream(RestRequest request, StreamCallbacks callbacks,
 }
 
 void RestClient::Impl::Begin(const CallPtr& call) {
+  if (HasDotSegment(call->request.path)) {
+    return Finish(call, Status(StatusReason::kBadRequest,
+                               fmt::format("the path {} would lead elsewhere: a name may not be "
+                                           "\".\" or \"..\"",
+                                           call->request.path)));
+  }
   if (!call->stop.stop_possible()) return Proceed(call);
   if (call->stop.stop_requested()) return Finish(call, Cancelled());
   // A stop may come at any moment from any thread, so that from here on all that
@@ -249,7 +267,7 @@ void RestClient::Impl::OnRefreshed(const Status& status) {
   for (const CallPtr& call : calls) {
     if (call->finished) continue;
     if (status.ok()) {
-      Authorize(call);
+      Dispatch(call, credentials_->Current());
     } else {
       Finish(call, status);
     }

@@ -71,6 +71,20 @@ TEST(RestClient, AsksAsKubernetesExpects) {
   EXPECT_EQ((*result)->warnings, std::vector<std::string>{"old API"});
 }
 
+TEST(RestClient, SendsNothingToPathsThatLeadElsewhere) {
+  FakeServer server;
+  for (const char* path : {"/api/v1/namespaces/../events", "/api/v1/namespaces/default/events/..",
+                           "/api/v1/./events", "/.."}) {
+    std::optional<Result<RestResponse>> result;
+    server.rest->Send({.path = path}, [&](Result<RestResponse> r) { result = std::move(r); });
+    ASSERT_TRUE(result && !*result) << path;
+    EXPECT_TRUE(result->error().Is(StatusReason::kBadRequest));
+  }
+  EXPECT_EQ(server.transport->fresh(), 0U);
+  server.rest->Send({.path = "/api/v1/namespaces/..a/events/.b."}, [](const auto&) {});
+  EXPECT_EQ(server.transport->fresh(), 1U);
+}
+
 TEST(RestClient, ShowsAPasswordAndWhomToActAs) {
   FakeServer server(
       {.server = "http://fake",

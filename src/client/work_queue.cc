@@ -89,7 +89,9 @@ class WorkQueue::Impl {
 
   void Done(std::string_view key) {
     const MutexLock lock(mu_);
-    if (const auto it = working_.find(key); it != working_.end()) working_.erase(it);
+    const auto it = working_.find(key);
+    if (it == working_.end()) return;
+    working_.erase(it);
     if (dirty_.find(key) != dirty_.end()) {
       ready_.emplace_back(key);
       changed_.NotifyOne();

@@ -585,7 +585,7 @@ void Client::Impl::ConnectIfNeeded() {
 
 void Client::Impl::Connect() {
   std::shared_ptr<const TlsClientContext> context;
-  if (shared_.url.scheme == "https") {
+  if (shared_.url.scheme == "https" || (shared_.proxy && shared_.proxy->scheme == "https")) {
     Result<std::shared_ptr<const TlsClientContext>> current = CurrentTls();
     if (!current) return OnConnectFailed(steady_clock::now(), current.error().message());
     context = *std::move(current);
@@ -701,12 +701,8 @@ Result<std::unique_ptr<Client>> Client::Open(ClientOptions options) {
   if (!url) return url.error();
   std::optional<Url> proxy;
   if (!options.proxy_url.empty()) {
-    Result<Url> parsed = ParseUrl(options.proxy_url);
+    Result<Url> parsed = ParseProxyUrl(options.proxy_url);
     if (!parsed) return parsed.error();
-    if (parsed->scheme != "http")
-      return Status(
-          StatusReason::kBadRequest,
-          fmt::format("bad proxy {}: only http:// proxies are known", parsed->authority()));
     proxy = *std::move(parsed);
   }
   try {

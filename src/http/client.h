@@ -36,7 +36,8 @@ struct ClientOptions {
   // connections made with the old answer are used no more. It must not block for long.
   std::function<Result<ClientTls>()> tls{};
   // "http://[user:password@]host:port"; empty: none. It is asked by CONNECT for a tunnel,
-  // for plain servers as well.
+  // for plain servers as well. With https:// it is spoken to over TLS, by the rules of
+  // `tls`, as Go's client does; with socks5:// it is asked by SOCKS5.
   std::string proxy_url{};
   bool allow_http2 = true;  // false: HTTP/1.1 only
   // A plain connection on which the server is known to speak HTTP/2 (tests).

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/base64.h"
 #include "base/check.h"
 
 namespace herald::http {
@@ -26,8 +25,6 @@ constexpr std::size_t kReadBytes = 64 * 1024;
 // One write: many small requests, or a piece of a large one, so that memory is bounded
 // whatever the size of the bodies.
 constexpr std::size_t kWriteBytes = 256 * 1024;
-// An answer to CONNECT is a status line and a few fields.
-constexpr std::size_t kMaxProxyHeaderBytes = 16 * 1024;
 
 std::string Text(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000)
@@ -108,21 +105,19 @@ void ClientConnection::ConnectNext(const std::string& last_error) {
       socket_.close(none);  // the connect under way ends, and the next one is tried
     });
   }
-  socket_.async_connect(
-      endpoint, Guarded([this, endpoint](const error_code& error) {
-        shared_.timers.Cancel(endpoint_timer_);
-        if (closed()) return;
-        if (error == asio::error::operation_aborted) return ConnectNext("timed out");
-        if (error) {
-          std::string cause = Describe(error);
-          if (endpoint.address().to_string() != first_hop_.host)
-            cause += fmt::format(" ({})", endpoint.address().to_string());
-          return ConnectNext(proxy_url_ != nullptr
-                                 ? fmt::format("proxy {}: {}", proxy_url_->authority(), cause)
-                                 : cause);
-        }
-        OnConnected();
-      }));
+  socket_.async_connect(endpoint, Guarded([this, endpoint](const error_code& error) {
+                          shared_.timers.Cancel(endpoint_timer_);
+                          if (closed()) return;
+                          if (error == asio::error::operation_aborted)
+                            return ConnectNext("timed out");
+                          if (error) {
+                            std::string cause = Describe(error);
+                            if (endpoint.address().to_string() != first_hop_.host)
+                              cause += fmt::format(" ({})", endpoint.address().to_string());
+                            return ConnectNext(proxy_url_ != nullptr ? OfProxy(cause) : cause);
+                          }
+                          OnConnected();
+                        }));
 }
 
 void ClientConnection::OnConnected() {
@@ -145,34 +140,30 @@ void ClientConnection::OnConnected() {
 
   read_buffer_.resize(kReadBytes);
   if (proxy_url_ != nullptr)
-    AskProxy();
+    ReachProxy();
   else
     OnTransport();
   if (!closed()) Read();
 }
 
+std::string ClientConnection::OfProxy(std::string_view cause) const {
+  return fmt::format("proxy {}: {}", proxy_url_->authority(), cause);
+}
+
+void ClientConnection::ReachProxy() {
+  if (proxy_url_->scheme != "https") return AskProxy();
+  phase_ = Phase::kProxyTls;
+  proxy_tls_ = std::make_unique<TlsClient>(*tls_context_, proxy_url_->host, /*offer_http2=*/false);
+  OnSocketBytes({});  // begins the handshake
+}
+
 void ClientConnection::AskProxy() {
   phase_ = Phase::kProxy;
-  const Url& url = shared_.url;
-  const bool ipv6 = url.host.find(':') != std::string::npos;
-  proxy_request_.method = "CONNECT";
-  proxy_request_.target =
-      ipv6 ? fmt::format("[{}]:{}", url.host, url.port) : fmt::format("{}:{}", url.host, url.port);
-  proxy_request_.authority = proxy_request_.target;
-  if (!proxy_url_->user_info.empty())
-    proxy_request_.headers.Add("proxy-authorization",
-                               "Basic " + Base64Encode(proxy_url_->user_info));
-  proxy_events_.head = [this](std::uint64_t, const ResponseHead& head) {
-    proxy_status_ = head.status;
-  };
-  proxy_events_.data = [](std::uint64_t, std::string_view) {};
-  proxy_events_.end = [this](std::uint64_t, const ExchangeEnd& end) { proxy_error_ = end.cause; };
-  proxy_ = std::make_unique<Http1Client>(proxy_events_, kMaxProxyHeaderBytes);
-  proxy_->Start(1, proxy_request_);
+  proxy_ = ProxyClient::Make(*proxy_url_, shared_.url);
 }
 
 void ClientConnection::OnTransport() {
-  if (tls_context_ == nullptr) return Open(shared_.options.plain_http2);
+  if (shared_.url.scheme != "https") return Open(shared_.options.plain_http2);
   phase_ = Phase::kTls;
   tls_ = std::make_unique<TlsClient>(*tls_context_, shared_.url.host, shared_.options.allow_http2);
   OnBytes({});  // begins the handshake
@@ -182,8 +173,8 @@ void ClientConnection::Open(bool http2) {
   phase_ = Phase::kOpen;
   shared_.timers.Cancel(connect_timer_);
   if (http2) {
-    auto codec = std::make_unique<Http2Client>(
-        shared_.codec_events, shared_.options.max_header_bytes, tls_context_ != nullptr);
+    auto codec = std::make_unique<Http2Client>(shared_.codec_events,
+                                               shared_.options.max_header_bytes, tls_ != nullptr);
     http2_ = codec.get();
     codec_ = std::move(codec);
   } else {
@@ -195,27 +186,43 @@ void ClientConnection::Open(bool http2) {
 }
 
 void ClientConnection::Read() {
-  socket_.async_read_some(asio::buffer(read_buffer_),
-                          Guarded([this](const error_code& error, std::size_t size) {
-                            if (closed()) return;
-                            if (error) return OnReadEnd(error);
-                            last_received_ = steady_clock::now();
-                            if (std::exchange(pinged_, std::nullopt)) ScheduleTick();
-                            OnBytes({read_buffer_.data(), size});
-                            if (!closed()) Read();
-                          }));
+  socket_.async_read_some(
+      asio::buffer(read_buffer_), Guarded([this](const error_code& error, std::size_t size) {
+        if (closed()) return;
+        if (error) return OnReadEnd(error == asio::error::eof && proxy_tls_ == nullptr, error);
+        last_received_ = steady_clock::now();
+        if (std::exchange(pinged_, std::nullopt)) ScheduleTick();
+        OnSocketBytes({read_buffer_.data(), size});
+        if (!closed()) Read();
+      }));
+}
+
+void ClientConnection::OnSocketBytes(std::string_view bytes) {
+  if (proxy_tls_ == nullptr) return OnBytes(bytes);
+  proxy_in_.clear();
+  const Status status = proxy_tls_->Receive(bytes, &proxy_in_);
+  if (phase_ == Phase::kProxyTls) {
+    if (!status.ok()) return Close(OfProxy(status.message()));
+    if (!proxy_tls_->established()) {
+      if (proxy_tls_->ended()) Close(OfProxy("it closed the connection in the TLS handshake"));
+      return;
+    }
+    AskProxy();
+  }
+  if (!proxy_in_.empty()) OnBytes(proxy_in_);
+  if (closed()) return;
+  if (!status.ok()) {
+    const std::string cause = OfProxy(status.message());
+    return codec_ != nullptr ? EndOfStream(false, cause) : Close(cause);
+  }
+  if (proxy_tls_->ended()) OnReadEnd(true, asio::error::eof);
 }
 
 void ClientConnection::OnBytes(std::string_view bytes) {
   if (phase_ == Phase::kProxy) {
-    proxy_->Receive(bytes);
-    if (proxy_->active() > 0) return;
-    const std::string name = proxy_url_->authority();
-    if (!proxy_error_.empty()) return Close(fmt::format("proxy {}: {}", name, proxy_error_));
-    if (proxy_status_ == 407)
-      return Close(fmt::format("proxy {} asks for a user and a password", name));
-    if (proxy_status_ / 100 != 2)
-      return Close(fmt::format("proxy {} answered {} to CONNECT", name, proxy_status_));
+    if (const Status status = proxy_->Receive(bytes); !status.ok())
+      return Close(OfProxy(status.message()));
+    if (!proxy_->established()) return;
     const std::string rest = proxy_->TakeTunnelBytes();
     OnTransport();
     if (!closed() && !rest.empty()) OnBytes(rest);
@@ -238,17 +245,18 @@ void ClientConnection::OnBytes(std::string_view bytes) {
   if (tls_->ended()) EndOfStream(true, Describe(asio::error::eof));
 }
 
-void ClientConnection::OnReadEnd(const error_code& error) {
+// `clean` if the peer said that no more will come, and nobody else could have.
+void ClientConnection::OnReadEnd(bool clean, const error_code& error) {
   const bool eof = error == asio::error::eof;
   switch (phase_) {
+    case Phase::kProxyTls:
     case Phase::kProxy:
-      return Close(eof ? fmt::format("proxy {} closed the connection", proxy_url_->authority())
-                       : fmt::format("proxy {}: {}", proxy_url_->authority(), Describe(error)));
+      return Close(OfProxy(eof ? "it closed the connection" : Describe(error)));
     case Phase::kTls:
       return Close(eof ? "the server closed the connection in the TLS handshake" : Describe(error));
     default:
       // Over TLS only close_notify is an honest end, and that was seen already.
-      return EndOfStream(eof && tls_ == nullptr, Describe(error));
+      return EndOfStream(clean && tls_ == nullptr, Describe(error));
   }
 }
 
@@ -257,20 +265,27 @@ void ClientConnection::EndOfStream(bool clean, const std::string& cause) {
   Close(cause);
 }
 
-void ClientConnection::FillOutput() {
+void ClientConnection::FillOutput(bool last) {
   write_buffer_.clear();
-  if (phase_ == Phase::kProxy) return proxy_->Send(&write_buffer_, kWriteBytes);
-  if (tls_ == nullptr) {
+  if (phase_ == Phase::kProxy) {
+    proxy_->Send(&write_buffer_);
+  } else if (tls_ == nullptr) {
     if (codec_ != nullptr) codec_->Send(&write_buffer_, kWriteBytes);
-    return;
+  } else {
+    if (codec_ != nullptr) {
+      plain_out_.clear();
+      codec_->Send(&plain_out_, kWriteBytes);
+      // An error in sending shows up in receiving as well, and with a better reason.
+      if (!plain_out_.empty()) (void)tls_->Send(plain_out_);
+    }
+    if (last) tls_->SendEnd();
+    tls_->TakeOutput(&write_buffer_);
   }
-  if (codec_ != nullptr) {
-    plain_out_.clear();
-    codec_->Send(&plain_out_, kWriteBytes);
-    // An error in sending shows up in receiving as well, and with a better reason.
-    if (!plain_out_.empty()) (void)tls_->Send(plain_out_);
-  }
-  tls_->TakeOutput(&write_buffer_);
+  if (proxy_tls_ == nullptr) return;
+  if (!write_buffer_.empty()) (void)proxy_tls_->Send(write_buffer_);
+  write_buffer_.clear();
+  if (last) proxy_tls_->SendEnd();
+  proxy_tls_->TakeOutput(&write_buffer_);
 }
 
 void ClientConnection::Flush() {
@@ -322,11 +337,7 @@ void ClientConnection::Close(const std::string& cause) {
     else
       codec_->Goodbye();
     if (!writing_ && !write_failed_) {
-      FillOutput();
-      if (tls_ != nullptr) {
-        tls_->SendEnd();
-        tls_->TakeOutput(&write_buffer_);
-      }
+      FillOutput(/*last=*/true);
       socket_.non_blocking(true, ignored);
       if (!write_buffer_.empty()) socket_.write_some(asio::buffer(write_buffer_), ignored);
     }
@@ -339,8 +350,10 @@ void ClientConnection::Close(const std::string& cause) {
 void ClientConnection::OnConnectTimeout() {
   const std::string time = Text(shared_.options.connect_timeout);
   switch (phase_) {
+    case Phase::kProxyTls:
+      return Close(OfProxy(fmt::format("the TLS handshake was not done within {}", time)));
     case Phase::kProxy:
-      return Close(fmt::format("proxy {} did not answer within {}", proxy_url_->authority(), time));
+      return Close(OfProxy(fmt::format("no answer within {}", time)));
     case Phase::kTls:
       return Close(fmt::format("the TLS handshake was not done within {}", time));
     default:

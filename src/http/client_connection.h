@@ -17,6 +17,7 @@
 #include "http/client_timers.h"
 #include "http/http1_client.h"
 #include "http/http2_client.h"
+#include "http/proxy_client.h"
 #include "http/tls_client.h"
 #include "http/url.h"
 
@@ -43,8 +44,8 @@ struct ClientConnectionShared {
 // One connection to the server: resolves, connects, asks the proxy, shakes hands, and
 // then moves bytes between the socket and the codec.
 //
-//   connecting --> [proxy] --> [TLS] --> open --> closed
-//       `------------`----------`----------------^
+//   connecting --> [TLS to the proxy] --> [proxy] --> [TLS] --> open --> closed
+//       `--------------------`---------------`---------`----------------^
 //
 // It writes only in Flush(), so that the frames of all calls of one turn of the event
 // loop leave in one write. Held by the client and by what it waits for.
@@ -52,7 +53,7 @@ struct ClientConnectionShared {
 // Thread-confined: to the client's.
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
-  // Without a context: plain.
+  // The context is for the server and for the proxy; null where neither has TLS.
   ClientConnection(ClientConnectionShared& shared,
                    std::shared_ptr<const TlsClientContext> tls_context);
   ClientConnection(const ClientConnection&) = delete;
@@ -90,7 +91,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void Close(const std::string& cause);
 
  private:
-  enum class Phase : std::uint8_t { kConnecting, kProxy, kTls, kOpen, kClosed };
+  enum class Phase : std::uint8_t { kConnecting, kProxyTls, kProxy, kTls, kOpen, kClosed };
   using Endpoint = boost::asio::ip::tcp::endpoint;
 
   // A handler of something asynchronous that settles afterwards.
@@ -99,14 +100,18 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   void ConnectNext(const std::string& last_error);
   void OnConnected();
+  void ReachProxy();
   void AskProxy();
+  std::string OfProxy(std::string_view cause) const;
   void OnTransport();  // TCP, or the tunnel, is there
   void Open(bool http2);
   void Read();
-  void OnBytes(std::string_view bytes);
-  void OnReadEnd(const boost::system::error_code& error);
+  void OnSocketBytes(std::string_view bytes);
+  void OnBytes(std::string_view bytes);  // what is behind the TLS of the proxy, if that has any
+  void OnReadEnd(bool clean, const boost::system::error_code& error);
   void EndOfStream(bool clean, const std::string& cause);
-  void FillOutput();
+  // What there is to send; with `last` the ends of TLS, too.
+  void FillOutput(bool last = false);
   void Tick();
   void ScheduleTick();
   void OnConnectTimeout();
@@ -126,17 +131,15 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   TimerQueue::Id endpoint_timer_{};    // for one address
   TimerQueue::Time connect_deadline_{};
 
-  ClientCodecEvents proxy_events_{};
-  Request proxy_request_{};
-  int proxy_status_ = 0;
-  std::string proxy_error_{};
-  std::unique_ptr<Http1Client> proxy_{};
+  std::unique_ptr<TlsClient> proxy_tls_{};
+  std::unique_ptr<ProxyClient> proxy_{};
 
   std::unique_ptr<TlsClient> tls_{};
   std::unique_ptr<ClientCodec> codec_{};
   Http2Client* http2_ = nullptr;  // codec_, if it is one
 
   std::vector<char> read_buffer_{};
+  std::string proxy_in_{};
   std::string plain_in_{};
   std::string plain_out_{};
   std::string write_buffer_{};

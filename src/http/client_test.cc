@@ -346,10 +346,10 @@ TEST(Client, TriesEveryAddressOfAName) {
 TEST(Client, SaysWhatIsWrongWithItsUrls) {
   EXPECT_TRUE(Client::Open({.url = "host:6443"}).error().Is(StatusReason::kBadRequest));
   const Result<std::unique_ptr<Client>> client =
-      Client::Open({.url = "https://host", .proxy_url = "socks5://proxy:1080"});
+      Client::Open({.url = "https://host", .proxy_url = "socks4://proxy:1080"});
   ASSERT_FALSE(client.has_value());
-  EXPECT_CONTAINS(client.error().message(), "socks5://proxy:1080");
-  EXPECT_FALSE(Client::Open({.url = "https://host", .proxy_url = "https://p:1"}).has_value());
+  EXPECT_CONTAINS(client.error().message(), "socks4://proxy:1080");
+  EXPECT_FALSE(Client::Open({.url = "socks5://host"}).has_value());
 }
 
 // ---- Gzip ----
@@ -1170,6 +1170,82 @@ TEST(Client, SaysWhatTheProxySaid) {
     EXPECT_CONTAINS(message, c.message);
     EXPECT_CONTAINS(message, "https://server.invalid: proxy 127.0.0.1:");
   }
+}
+
+// Plain, behind a proxy with TLS, and TLS within TLS; by HTTP/1.1 and HTTP/2.
+TEST(Client, SpeaksTlsToAProxy) {
+  const Pki pki;
+  const TestPeer::Tls tls{.certificate = MakeTestCertificate({}, &pki.authority),
+                          .protocols = {"h2", "http/1.1"}};
+  for (const bool https : {false, true}) {
+    SCOPED_TRACE(https);
+    TestPeer server(https ? ServeEither : ServeHttp1, https ? std::optional(tls) : std::nullopt);
+    TestPeer proxy(
+        [&](TestWire& wire, int) {
+          EXPECT_EQ(wire.alpn(), "http/1.1");
+          EXPECT_CONTAINS(wire.ReadRequest(), "CONNECT localhost:");
+          wire.Write("HTTP/1.1 200 OK\r\n\r\n");
+          Tunnel(wire, server.port());
+        },
+        tls);
+    ClientOptions options;
+    options.url =
+        (https ? "https" : "http") + std::string("://localhost:") + std::to_string(server.port());
+    options.proxy_url = "https://localhost:" + std::to_string(proxy.port());
+    options.tls = [&] { return ClientTls{.ca = pki.authority.certificate}; };
+    const auto client = OpenClient(options);
+    const std::string body(300'000, 'b');  // more than one record, one read and one write
+    const Result<Response> response =
+        client->Fetch({.method = "POST", .target = "/", .body = body}, kPatient);
+    ASSERT_TRUE(response.has_value()) << response.error().ToString();
+    EXPECT_TRUE(response->body == (https ? "echo:" + body : "hello")) << response->body.size();
+  }
+}
+
+TEST(Client, VerifiesTheProxy) {
+  const Pki pki;
+  TestPeer proxy([](TestWire& wire, int) { wire.AwaitEnd(); },
+                 TestPeer::Tls{.certificate = MakeTestCertificate({.names = "DNS:other.invalid"},
+                                                                  &pki.authority)});
+  ClientOptions options;
+  options.url = "https://server.invalid";
+  options.proxy_url = "https://localhost:" + std::to_string(proxy.port());
+  options.tls = [&] { return ClientTls{.ca = pki.authority.certificate}; };
+  const std::string message = FailureOf(*OpenClient(options));
+  EXPECT_CONTAINS(message, "https://server.invalid: proxy localhost:");
+  EXPECT_CONTAINS(message, "valid for other.invalid, not for localhost");
+}
+
+TEST(Client, GoesThroughASocksProxy) {
+  const Pki pki;
+  TestPeer server(ServeEither, TestPeer::Tls{.certificate = MakeTestCertificate({}, &pki.authority),
+                                             .protocols = {"h2"}});
+  Journal journal;
+  TestPeer proxy([&](TestWire& wire, int) {
+    std::string greeting = wire.ReadSome();
+    journal.Add(greeting);
+    wire.Write({"\5\2", 2});
+    journal.Add(wire.ReadSome());
+    wire.Write({"\1\0", 2});
+    journal.Add(wire.ReadSome());
+    wire.Write({"\5\0\0\1\0\0\0\0\0\0", 10});
+    Tunnel(wire, server.port());
+  });
+  ClientOptions options;
+  options.url = "https://localhost:" + std::to_string(server.port());
+  options.proxy_url = "socks5://user:p%3Aw@127.0.0.1:" + std::to_string(proxy.port());
+  options.tls = [&] { return ClientTls{.ca = pki.authority.certificate}; };
+  const auto client = OpenClient(options);
+  const Result<Response> response =
+      client->Fetch({.method = "POST", .target = "/", .body = "b"}, kPatient);
+  ASSERT_TRUE(response.has_value()) << response.error().ToString();
+  EXPECT_EQ(response->body, "echo:b");
+  const std::uint16_t port = server.port();
+  EXPECT_EQ(journal.entries(),
+            (std::vector<std::string>{std::string("\5\2\0\2", 4), std::string("\1\4user\3p:w"),
+                                      std::string("\5\1\0\3\11localhost", 14) +
+                                          static_cast<char>(port >> 8) +
+                                          static_cast<char>(port & 0xff)}));
 }
 
 // ---- Cancelling and closing ----

@@ -19,7 +19,12 @@ bool IsUnreserved(char c) {
          c == '.' || c == '_' || c == '~';
 }
 
-std::uint16_t DefaultPort(std::string_view scheme) { return scheme == "https" ? 443 : 80; }
+bool IsSocks(std::string_view scheme) { return scheme == "socks5" || scheme == "socks5h"; }
+
+std::uint16_t DefaultPort(std::string_view scheme) {
+  if (IsSocks(scheme)) return 1080;
+  return scheme == "https" ? 443 : 80;
+}
 
 Status Refuse(std::string_view text, std::string_view why) {
   return Status(StatusReason::kBadRequest, fmt::format("bad URL \"{}\": {}", text, why));
@@ -33,12 +38,18 @@ std::string Url::authority() const {
 }
 
 Result<Url> ParseUrl(std::string_view text) {
+  Result<Url> url = ParseProxyUrl(text);
+  if (url && IsSocks(url->scheme)) return Refuse(text, "the scheme is neither http nor https");
+  return url;
+}
+
+Result<Url> ParseProxyUrl(std::string_view text) {
   Url url;
   const std::size_t colon = text.find("://");
   if (colon == std::string_view::npos) return Refuse(text, "no scheme, such as https://");
   url.scheme = text.substr(0, colon);
-  if (url.scheme != "http" && url.scheme != "https")
-    return Refuse(text, "the scheme is neither http nor https");
+  if (url.scheme != "http" && url.scheme != "https" && !IsSocks(url.scheme))
+    return Refuse(text, "the scheme is none of http, https and socks5");
   std::string_view rest = text.substr(colon + 3);
   if (rest.find_first_of("?#") != std::string_view::npos)
     return Refuse(text, "a query or a fragment has no place here");

@@ -13,7 +13,7 @@ namespace herald::http {
 
 // Where a server is: "https://user:pw@[::1]:6443/base".
 struct Url {
-  std::string scheme{};     // "http" or "https"
+  std::string scheme{};     // "http" or "https"; of a proxy "socks5" or "socks5h", too
   std::string user_info{};  // decoded, "user:pw"
   std::string host{};       // without the brackets of an IPv6 address
   std::uint16_t port = 0;   // the scheme's own where none was given
@@ -27,6 +27,8 @@ struct Url {
 
 // A refusal (kBadRequest) says what is wrong with which text.
 Result<Url> ParseUrl(std::string_view text);
+// Where a proxy is. "socks5" and "socks5h" mean the same here, as they do for client-go.
+Result<Url> ParseProxyUrl(std::string_view text);
 
 // %41 -> A; with `plus_is_space` also + -> space. Nothing where a % is not followed by
 // two hex digits.

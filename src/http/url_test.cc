@@ -39,6 +39,17 @@ TEST(ParseUrl, SaysWhatIsWrong) {
   }
 }
 
+TEST(ParseProxyUrl, KnowsSocks) {
+  for (const char* scheme : {"socks5", "socks5h"}) {
+    const Result<Url> url = ParseProxyUrl(std::string(scheme) + "://u:p@proxy");
+    ASSERT_TRUE(url.has_value()) << url.error().message();
+    EXPECT_EQ(*url, (Url{scheme, "u:p", "proxy", 1080, ""}));
+    EXPECT_FALSE(ParseUrl(std::string(scheme) + "://host").has_value());
+  }
+  EXPECT_TRUE(ParseProxyUrl("https://proxy").has_value());
+  EXPECT_FALSE(ParseProxyUrl("socks4://proxy").has_value());
+}
+
 TEST(PercentDecode, RefusesHalfEscapes) {
   EXPECT_EQ(PercentDecode("a%2Fb%00"), std::string("a/b\0", 4));
   EXPECT_EQ(PercentDecode("a+b"), "a+b");

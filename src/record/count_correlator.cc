@@ -15,8 +15,6 @@
 namespace herald {
 namespace {
 
-constexpr std::string_view kCombinedPrefix = "(combined from similar events): ";
-
 CountOptions WithDefaults(CountOptions options) {
   const CountOptions defaults;
   const auto fill = [](auto* value, const auto& otherwise) {
@@ -92,7 +90,7 @@ CountCorrelator::CountCorrelator(CountOptions options, bool upstream_exact)
       upstream_exact_(upstream_exact),
       fair_filter_(options_.fair_filter && !upstream_exact),
       keys_(upstream_exact),
-      groups_(options_.cache_entries),
+      similar_(options_.cache_entries, options_.aggregate_after, options_.aggregate_within),
       written_(options_.cache_entries),
       buckets_(options_.cache_entries) {}
 
@@ -233,23 +231,12 @@ EventKey CountCorrelator::FullKey(const Event& event, const Parts& parts) {
 
 bool CountCorrelator::JoinGroup(const Event& event, const Parts& parts, SteadyTime steady,
                                 EventKey* key) {
-  std::uint64_t local = 0;
   if (const auto own = Ask(options_.aggregate_key, event)) {
     *key = keys_.Start('o').Add(own->group).Finish();
-    local = keys_.Of(own->local).low;
-  } else {
-    *key = GroupKey(event, parts);
-    local = parts.message.low;
+    return similar_.Join(*key, keys_.Of(own->local).low, steady);
   }
-
-  const auto [group, is_new] = groups_.Obtain(*key);
-  if (is_new || steady - group.last > options_.aggregate_within) group.locals.clear();
-  group.last = steady;
-  const auto place = std::ranges::lower_bound(group.locals, local);
-  if (place != group.locals.end() && *place == local) return false;
-  if (group.locals.size() + 1 >= options_.aggregate_after) return true;
-  group.locals.insert(place, local);
-  return false;
+  *key = GroupKey(event, parts);
+  return similar_.Join(*key, parts.message.low, steady);
 }
 
 std::shared_ptr<Event> CountCorrelator::Combined(const Event& event, WallTime now) {

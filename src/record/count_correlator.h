@@ -12,6 +12,7 @@
 #include "record/correlator.h"
 #include "record/event_key.h"
 #include "record/key_cache.h"
+#include "record/similar_events.h"
 
 namespace herald {
 
@@ -30,10 +31,6 @@ namespace herald {
 // The filter is last on purpose. A suppressed event has already been counted, so the
 // next one let through tells the true count. client-go does the same
 // (tools/record/events_cache.go, EventCorrelate); CountScenarios replays it.
-//
-// A full group has to forget one of its messages, and upstream forgets any. Here it
-// forgets the new one: the first nine go on being counted as themselves, and nothing
-// is allocated for the rest.
 //
 // Where upstream loses or garbles events, it is not followed unless `upstream_exact`:
 //   - the parts of keys are kept apart (EventKeyBuilder);
@@ -64,12 +61,6 @@ class CountCorrelator final : public Correlator {
  private:
   // The caches are what a correlator weighs (4096 entries each), so an entry holds as
   // little as will do.
-
-  // Similar events: the hashes of the different messages so far, in order.
-  struct Group {
-    SteadyTime last;
-    std::vector<std::uint64_t> locals;
-  };
 
   // What was last written, or would have been.
   struct Written {
@@ -104,7 +95,7 @@ class CountCorrelator final : public Correlator {
   const bool fair_filter_;
   WallTime last_name_time_;  // of the last name that was made from the time
   EventKeyBuilder keys_;
-  KeyCache<Group> groups_;
+  SimilarEvents similar_;
   KeyCache<Written> written_;
   KeyCache<TokenBucket> buckets_;
 };

@@ -12,7 +12,7 @@ std::size_t TextBytes(const ObjectReference& reference) {
 std::size_t TextBytes(const StringMap& map) {
   // A node of the map, besides the texts themselves.
   constexpr std::size_t kNodeBytes = 32 + 2 * sizeof(std::string);
-  std::size_t bytes = 0;
+  std::size_t bytes = map.empty() ? 0 : sizeof(StringMap::Map);
   for (const auto& [key, value] : map) bytes += kNodeBytes + key.size() + value.size();
   return bytes;
 }
@@ -32,8 +32,8 @@ std::size_t ApproximateBytes(const Event& event) {
          TextBytes(event.metadata.labels) + TextBytes(event.metadata.annotations) +
          TextBytes(event.involved_object) + event.reason.size() + event.message.size() +
          event.source.component.size() + event.source.host.size() + event.action.size() +
-         (event.related ? TextBytes(*event.related) : 0) + event.reporting_controller.size() +
-         event.reporting_instance.size();
+         (event.related ? sizeof(ObjectReference) + TextBytes(*event.related) : 0) +
+         event.reporting_controller.size() + event.reporting_instance.size();
 }
 
 void Tell(const Interested* interested, Outcome outcome, const Status& status) noexcept {

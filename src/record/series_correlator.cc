@@ -6,13 +6,11 @@
 #include <utility>
 
 #include "api/json_writer.h"
+#include "record/key_cache.h"
 #include "record/text_limits.h"
 
 namespace herald {
 namespace {
-
-// As old-style events that are combined begin.
-constexpr std::string_view kCombinedPrefix = "(combined from similar events): ";
 
 SeriesOptions WithDefaults(SeriesOptions options) {
   const SeriesOptions defaults;
@@ -73,7 +71,7 @@ SeriesCorrelator::SeriesCorrelator(SeriesOptions options, bool upstream_exact)
       upstream_exact_(upstream_exact),
       keys_(/*join_like_upstream=*/false),  // its key is a struct, whose parts never mix
       cache_(upstream_exact ? std::numeric_limits<std::size_t>::max() : options_.cache_entries),
-      groups_(options_.cache_entries) {}
+      similar_(options_.cache_entries, options_.aggregate_after, options_.aggregate_within) {}
 
 Correlation SeriesCorrelator::Correlate(std::shared_ptr<const Event> event, WallTime now,
                                         SteadyTime steady) {
@@ -84,7 +82,7 @@ Correlation SeriesCorrelator::Correlate(std::shared_ptr<const Event> event, Wall
   EventKey key = BaseKeyOf(*event);
   bool combine = false;
   if (!upstream_exact_) {
-    combine = JoinGroup(key, event->message, steady);
+    combine = similar_.Join(key, keys_.Of(event->message).low, steady);
     keys_.Start(combine ? 'c' : 'n').Add(key);
     key = (combine ? keys_ : keys_.Add(event->message)).Finish();
   }
@@ -311,18 +309,6 @@ void SeriesCorrelator::RunTicks(SteadyTime steady, std::vector<Correlation>* due
       entry.refreshing = true;
     }
   }
-}
-
-bool SeriesCorrelator::JoinGroup(const EventKey& base, std::string_view note, SteadyTime steady) {
-  const auto [group, is_new] = groups_.Obtain(base);
-  if (is_new || steady - group.last > options_.aggregate_within) group.notes.clear();
-  group.last = steady;
-  const std::uint64_t hash = keys_.Of(note).low;
-  const auto place = std::ranges::lower_bound(group.notes, hash);
-  if (place != group.notes.end() && *place == hash) return false;
-  if (group.notes.size() + 1 >= options_.aggregate_after) return true;
-  group.notes.insert(place, hash);
-  return false;
 }
 
 std::shared_ptr<const Event> SeriesCorrelator::Combined(const Event& event) {

@@ -14,7 +14,7 @@
 #include "herald/record/correlation.h"
 #include "record/correlator.h"
 #include "record/event_key.h"
-#include "record/key_cache.h"
+#include "record/similar_events.h"
 
 namespace herald {
 
@@ -36,7 +36,7 @@ namespace herald {
 //     another, so "container a failed" is all that is ever read of a, b and c. A server
 //     lets nobody change a note, so a new one needs a new event. Lest a note with a
 //     number in it makes a thousand of them, from the 10th different note on (each within
-//     10 min of the last) they are one combined series, as in CountCorrelator;
+//     10 min of the last) they are one combined series (SimilarEvents);
 //   - the resource versions of the objects are no part of the key. An object that
 //     changes with each event, as a pod in trouble does, would never have a series;
 //   - heartbeats: the first is due kFirstHeartbeat after the series began, each later
@@ -93,16 +93,8 @@ class SeriesCorrelator final : public Correlator {
   };
   using Cache = LruMap<EventKey, Entry, EventKeyHash>;
 
-  // Events with one base and different notes so far: the hashes of the notes, in order.
-  struct Group {
-    SteadyTime last;
-    std::vector<std::uint64_t> notes;
-  };
-
   // The key of all but the note.
   EventKey BaseKeyOf(const Event& event);
-  // Whether the note is one too many.
-  bool JoinGroup(const EventKey& base, std::string_view note, SteadyTime steady);
   static std::shared_ptr<const Event> Combined(const Event& event);
   Correlation Begin(const EventKey& key, std::shared_ptr<const Event> event, SteadyTime steady);
   Correlation Repeat(const EventKey& key, Entry* entry, WallTime now, SteadyTime steady);
@@ -126,7 +118,7 @@ class SeriesCorrelator final : public Correlator {
   const bool upstream_exact_;
   EventKeyBuilder keys_;
   Cache cache_;
-  KeyCache<Group> groups_;
+  SimilarEvents similar_;
   std::uint32_t numbers_ = 0;
 
   // Each series once, at the latest time at which it needs a look. Single events need

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "herald/api/object_meta.h"
+#include "herald/api/rare.h"
 #include "herald/api/time.h"
 
 namespace herald {
@@ -78,7 +79,7 @@ struct Event {
   MicroTime event_time{};             // zero in the old style
   std::optional<EventSeries> series{};
   std::string action{};  // what was done or failed, at most 128 bytes
-  std::optional<ObjectReference> related{};
+  Rare<ObjectReference> related{};
   std::string reporting_controller{};  // reportingComponent in core/v1; "kubernetes.io/kubelet"
   std::string reporting_instance{};    // "kubelet-node-1", at most 128 bytes
 

@@ -1,18 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "herald/api/string_map.h"
 #include "herald/api/time.h"
 
 namespace herald {
-
-// Labels and annotations. Sorted, because both wire formats write them sorted;
-// looked up by string_view without a copy.
-using StringMap = std::map<std::string, std::string, std::less<>>;
 
 // Who owns an object. The garbage collector reads it; Herald only keeps it.
 struct OwnerReference {

@@ -64,7 +64,8 @@ struct ClientConfig {
   std::optional<ExecPlugin> exec{};
   Impersonation impersonate{};
 
-  // "http://host:port"; empty: what HTTPS_PROXY and NO_PROXY say when a client is opened.
+  // "http://host:port", https:// (the proxy is then held to the same CA) or socks5://; empty:
+  // what HTTPS_PROXY and NO_PROXY say when a client is opened.
   std::string proxy_url{};
   bool disable_compression = false;
 

@@ -63,7 +63,7 @@ class HERALD_EXPORT WorkQueue {
   // Nothing can be added any more; what is ready is still handed out, what was
   // for later is not.
   void ShutDown();
-  // The same, and waits until all that was handed out is done.
+  // The same, and waits until all of that is done: somebody has to go on taking keys.
   void ShutDownAndDrain();
 
   std::size_t size() const;     // ready to be handed out

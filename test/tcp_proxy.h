@@ -1,0 +1,52 @@
+#pragma once
+
+#include <netinet/in.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace herald::testing {
+
+// A TcpProxy stands between a client and a server on loopback, and breaks what goes through
+// it when a test says so.
+//
+// Thread-safe. A thread of its own does the work.
+class TcpProxy {
+ public:
+  explicit TcpProxy(std::uint16_t target_port);
+  ~TcpProxy();
+  TcpProxy(const TcpProxy&) = delete;
+  TcpProxy& operator=(const TcpProxy&) = delete;
+
+  std::uint16_t port() const { return port_; }
+
+  // Resets all connections that there are. Soon, not when it returns.
+  void Cut() EXCLUDES(mu_);
+  // While held, connections stay and are made, but nothing passes.
+  void Hold(bool held) EXCLUDES(mu_);
+
+ private:
+  struct Connection;
+  enum class Order : std::uint8_t { kNone, kCut, kStop };
+
+  void Tell(Order order, bool held) EXCLUDES(mu_);
+  void Run();
+  void Accept();
+
+  const std::uint16_t target_port_;
+  int listener_ = -1;
+  int wake_ = -1;  // an eventfd
+  std::uint16_t port_ = 0;
+  Mutex mu_;
+  Order order_ GUARDED_BY(mu_) = Order::kNone;
+  bool held_ GUARDED_BY(mu_) = false;
+  std::vector<std::unique_ptr<Connection>> connections_;  // the thread's
+  std::thread thread_;
+};
+
+}  // namespace herald::testing
