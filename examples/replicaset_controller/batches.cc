@@ -31,10 +31,10 @@ std::vector<Status> RunAll(int count, const Start& start) {
   return std::move(pending->failures);
 }
 
-SlowStartResult SlowStart(int count, const Start& start) {
+SlowStartResult SlowStart(int count, const Start& start, const std::stop_token& stop) {
   SlowStartResult result;
   int started = 0;
-  for (int batch = 1; started < count; batch *= 2) {
+  for (int batch = 1; started < count && !stop.stop_requested(); batch *= 2) {
     const int size = std::min(batch, count - started);
     std::vector<Status> failures =
         RunAll(size, [&](int i, Done done) { start(started + i, std::move(done)); });

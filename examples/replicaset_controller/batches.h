@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <vector>
 
 #include "herald/base/status.h"
@@ -21,9 +22,10 @@ struct SlowStartResult {
   herald::Status error{};  // the first one; what was not started by then never is
 };
 
-// One call, then two, four, eight, ... until `count` have been made or one has failed. If the
+// One call, then two, four, eight, ... until `count` have been made, one has failed or `stop` is
+// requested. If the
 // first is refused, by a quota say, so would the others be: one request is spent to
 // learn it instead of hundreds, and one event told.
-SlowStartResult SlowStart(int count, const Start& start);
+SlowStartResult SlowStart(int count, const Start& start, const std::stop_token& stop = {});
 
 }  // namespace replicaset_controller

@@ -70,7 +70,7 @@ ReplicaSetController::ReplicaSetController(const std::shared_ptr<herald::RestCli
     : options_(std::move(options)),
       clock_(options_.clock != nullptr ? *options_.clock : herald::SystemClock()),
       replica_set_client_(rest, kReplicaSets),
-      pod_control_(rest, std::move(recorder)),
+      pod_control_(rest, std::move(recorder), options_.abort),
       expectations_(clock_),
       queue_({.clock = &clock_}),
       replica_sets_(rest, kReplicaSets, InformerOptionsFor(options_)),
@@ -100,30 +100,35 @@ ReplicaSetController::ReplicaSetController(const std::shared_ptr<herald::RestCli
 ReplicaSetController::~ReplicaSetController() = default;
 
 void ReplicaSetController::Run(const std::stop_token& stop) {
+  std::stop_source either;
+  const auto end = [&either] { either.request_stop(); };
+  const std::stop_callback stopped(stop, end);
+  const std::stop_callback aborted(options_.abort, end);
+  stop_ = either.get_token();
   replica_sets_.Start();
   pods_.Start();
   // A set must not be judged by half of its pods.
   for (const auto* informer : {&replica_sets_, &pods_}) {
-    while (!informer->WaitForSync(std::chrono::minutes(1), stop)) {
-      if (stop.stop_requested()) break;
+    while (!informer->WaitForSync(std::chrono::minutes(1), stop_)) {
+      if (stop_.stop_requested()) break;
       Log(LogLevel::kWarn, "Still waiting for the first list", "");
     }
   }
-  if (!stop.stop_requested()) Log(LogLevel::kInfo, "Caches are synced, workers start", "");
+  if (!stop_.stop_requested()) Log(LogLevel::kInfo, "Caches are synced, workers start", "");
   std::vector<std::jthread> workers;
-  for (int i = 0; i < options_.workers; ++i) workers.emplace_back([this, &stop] { Work(stop); });
+  for (int i = 0; i < options_.workers; ++i) workers.emplace_back([this] { Work(); });
   for (std::jthread& worker : workers) worker.join();
   queue_.ShutDown();
   replica_sets_.Stop();
   pods_.Stop();
 }
 
-void ReplicaSetController::Work(const std::stop_token& stop) {
-  while (const std::optional<std::string> key = queue_.Get(stop)) {
-    const Status status = Sync(*key, stop);
+void ReplicaSetController::Work() {
+  while (const std::optional<std::string> key = queue_.Get(stop_)) {
+    const Status status = Sync(*key);
     if (status.ok()) {
       queue_.Forget(*key);
-    } else if (!stop.stop_requested()) {
+    } else if (!stop_.stop_requested()) {
       Log(LogLevel::kWarn, "A ReplicaSet could not be synced and is tried again", *key,
           status.message());
       queue_.AddRateLimited(*key);
@@ -211,7 +216,7 @@ ObjectPtr ReplicaSetController::Resolve(const std::string& namespace_,
 
 // -- what workers do --------------------------------------------------------------
 
-Status ReplicaSetController::Sync(const std::string& key, const std::stop_token& stop) {
+Status ReplicaSetController::Sync(const std::string& key) {
   const ObjectPtr set = replica_sets_.Get(key);
   if (!set) {
     expectations_.Forget(key);
@@ -225,19 +230,19 @@ Status ReplicaSetController::Sync(const std::string& key, const std::stop_token&
     Log(LogLevel::kError, "The selector cannot be used", key, selector.error().message());
     return {};
   }
-  const Result<Pods> active = ClaimPods(set, *selector, stop);
+  const Result<Pods> active = ClaimPods(set, *selector);
   if (!active) return active.error();
 
   Status managed;
-  if (needs_sync && !IsBeingDeleted(*set)) managed = ManageReplicas(set, *active, stop);
-  if (stop.stop_requested()) return managed;
+  if (needs_sync && !IsBeingDeleted(*set)) managed = ManageReplicas(set, *active);
+  if (options_.abort.stop_requested()) return managed;
 
   // One point in time for both, so that no pod falls between them.
   const herald::WallTime now = clock_.Now();
   JsonValue status = CalculateStatus(*set, *active, managed, now);
   const std::int64_t ready = status["readyReplicas"].Int();
   const std::int64_t available = status["availableReplicas"].Int();
-  if (Status written = UpdateStatus(*set, std::move(status), stop); !written.ok()) return written;
+  if (Status written = UpdateStatus(*set, std::move(status)); !written.ok()) return written;
   if (!managed.ok()) return managed;
 
   if (const int min_ready = MinReadySeconds(*set); min_ready > 0 && ready != available) {
@@ -248,8 +253,7 @@ Status ReplicaSetController::Sync(const std::string& key, const std::stop_token&
 }
 
 Result<Pods> ReplicaSetController::ClaimPods(const ObjectPtr& replica_set,
-                                             const LabelSelector& selector,
-                                             const std::stop_token& stop) {
+                                             const LabelSelector& selector) {
   const Object& set = *replica_set;
   Pods candidates = pods_.ByIndex(kByController, set.uid());
   for (ObjectPtr& pod : pods_.ByIndex(kByController, Orphans(set.namespace_()))) {
@@ -268,16 +272,15 @@ Result<Pods> ReplicaSetController::ClaimPods(const ObjectPtr& replica_set,
         claimed.push_back(std::move(pod));
         break;
       case Claim::kAdopt:
-        if (!may_adopt) may_adopt = CheckMayAdopt(set, stop);
-        status =
-            may_adopt->ok() ? pod_control_.Patch(*pod, AdoptionPatch(set, *pod), stop) : *may_adopt;
+        if (!may_adopt) may_adopt = CheckMayAdopt(set);
+        status = may_adopt->ok() ? pod_control_.Patch(*pod, AdoptionPatch(set, *pod)) : *may_adopt;
         if (status.ok()) {
           Log(LogLevel::kInfo, "Adopted a pod", set.Key(), pod->name());
           claimed.push_back(std::move(pod));
         }
         break;
       case Claim::kRelease:
-        status = pod_control_.Patch(*pod, ReleasePatch(set, *pod), stop);
+        status = pod_control_.Patch(*pod, ReleasePatch(set, *pod));
         if (status.ok()) Log(LogLevel::kInfo, "Released a pod", set.Key(), pod->name());
         // Another pod of that name, or one that nobody owns any more.
         if (status.Is(StatusReason::kInvalid)) status = Status();
@@ -290,10 +293,9 @@ Result<Pods> ReplicaSetController::ClaimPods(const ObjectPtr& replica_set,
   return claimed;
 }
 
-Status ReplicaSetController::CheckMayAdopt(const Object& replica_set,
-                                           const std::stop_token& stop) const {
+Status ReplicaSetController::CheckMayAdopt(const Object& replica_set) const {
   const Result<Object> fresh =
-      replica_set_client_.Get(replica_set.namespace_(), replica_set.name(), stop);
+      replica_set_client_.Get(replica_set.namespace_(), replica_set.name(), options_.abort);
   if (!fresh) {
     // Not the pod's own 404, which would be passed over.
     return Status(StatusReason::kConflict,
@@ -311,51 +313,49 @@ Status ReplicaSetController::CheckMayAdopt(const Object& replica_set,
   return {};
 }
 
-Status ReplicaSetController::ManageReplicas(const ObjectPtr& replica_set, const Pods& active,
-                                            const std::stop_token& stop) {
+Status ReplicaSetController::ManageReplicas(const ObjectPtr& replica_set, const Pods& active) {
   const int excess = static_cast<int>(active.size()) - WantedReplicas(*replica_set);
   const int count = std::min(std::abs(excess), options_.burst_replicas);
-  if (excess < 0) return CreatePods(replica_set, count, stop);
+  if (excess < 0) return CreatePods(replica_set, count);
   if (excess == 0) return {};
   return DeletePods(replica_set,
-                    PodsToDelete(active, RelatedPods(*replica_set), count, clock_.Now()), stop);
+                    PodsToDelete(active, RelatedPods(*replica_set), count, clock_.Now()));
 }
 
-Status ReplicaSetController::CreatePods(const ObjectPtr& replica_set, int count,
-                                        const std::stop_token& stop) {
+Status ReplicaSetController::CreatePods(const ObjectPtr& replica_set, int count) {
   const std::string key = replica_set->Key();
   Log(LogLevel::kInfo, "Too few replicas", key, fmt::format("creating {}", count));
   // Before the first request: its pod may be seen before its answer is.
   expectations_.ExpectCreations(key, count);
-  const SlowStartResult result = SlowStart(count, [&](int, Done done) {
-    pod_control_.Create(replica_set, stop, [done = std::move(done)](const Status& status) {
+  const auto create = [&](int, Done done) {
+    pod_control_.Create(replica_set, [done = std::move(done)](const Status& status) {
       // Then every creation fails, and to try again would change nothing.
       done(IsNamespaceTerminating(status) ? Status() : status);
     });
-  });
+  };
+  const SlowStartResult result = SlowStart(count, create, stop_);
   // Those that failed or were not tried: nobody will see them.
   if (result.succeeded < count) expectations_.CreationObserved(key, count - result.succeeded);
   return result.error;
 }
 
-Status ReplicaSetController::DeletePods(const ObjectPtr& replica_set, const Pods& doomed,
-                                        const std::stop_token& stop) {
+Status ReplicaSetController::DeletePods(const ObjectPtr& replica_set, const Pods& doomed) {
   const std::string key = replica_set->Key();
   Log(LogLevel::kInfo, "Too many replicas", key, fmt::format("deleting {}", doomed.size()));
   std::vector<std::string> keys;
   for (const ObjectPtr& pod : doomed) keys.push_back(pod->Key());
   expectations_.ExpectDeletions(key, keys);
-  const std::vector<Status> failures = RunAll(static_cast<int>(doomed.size()), [&](int i,
-                                                                                   Done done) {
-    const ObjectPtr& pod = doomed[static_cast<std::size_t>(i)];
-    pod_control_.Delete(replica_set, pod->name(), stop,
-                        [this, key, pod, done = std::move(done)](Status status) {
-                          // No watch will tell of it any more.
-                          if (!status.ok()) expectations_.DeletionObserved(key, pod->Key());
-                          // Gone is what it should be.
-                          done(status.Is(StatusReason::kNotFound) ? Status() : std::move(status));
-                        });
-  });
+  const std::vector<Status> failures =
+      RunAll(static_cast<int>(doomed.size()), [&](int i, Done done) {
+        const ObjectPtr& pod = doomed[static_cast<std::size_t>(i)];
+        pod_control_.Delete(
+            replica_set, pod->name(), [this, key, pod, done = std::move(done)](Status status) {
+              // No watch will tell of it any more.
+              if (!status.ok()) expectations_.DeletionObserved(key, pod->Key());
+              // Gone is what it should be.
+              done(status.Is(StatusReason::kNotFound) ? Status() : std::move(status));
+            });
+      });
   // They are likely to be all the same.
   return failures.empty() ? Status() : failures.front();
 }
@@ -383,24 +383,23 @@ Pods ReplicaSetController::RelatedPods(const Object& replica_set) const {
   return related;
 }
 
-Status ReplicaSetController::UpdateStatus(const Object& replica_set, JsonValue status,
-                                          const std::stop_token& stop) const {
+Status ReplicaSetController::UpdateStatus(const Object& replica_set, JsonValue status) const {
   if (HasStatus(replica_set, status)) return {};
   // The generation that was acted on, whatever the set has become since.
   status.Member("observedGeneration") = replica_set.json["metadata"]["generation"].Int();
   JsonValue changed = replica_set.json;
   changed.Member("status") = status;
   Result<Object> updated = replica_set_client_.Update(replica_set.namespace_(), replica_set.name(),
-                                                      changed, "status", {}, stop);
+                                                      changed, "status", {}, options_.abort);
   if (!updated && updated.error().Is(StatusReason::kConflict)) {
     // Our copy is old. Once more with a new one, then by the queue.
     Result<Object> fresh =
-        replica_set_client_.Get(replica_set.namespace_(), replica_set.name(), stop);
+        replica_set_client_.Get(replica_set.namespace_(), replica_set.name(), options_.abort);
     if (!fresh) return fresh.error();
     if (fresh->uid() != replica_set.uid()) return {};  // another set, which is in the queue
     fresh->json.Member("status") = std::move(status);
     updated = replica_set_client_.Update(replica_set.namespace_(), replica_set.name(), fresh->json,
-                                         "status", {}, stop);
+                                         "status", {}, options_.abort);
   }
   // A set that is gone needs no status.
   if (!updated && !updated.error().Is(StatusReason::kNotFound)) return updated.error();

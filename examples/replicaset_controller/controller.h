@@ -29,6 +29,9 @@ struct ControllerOptions {
   int burst_replicas = 500;
   std::string namespace_{};              // only this one; empty: all
   const herald::Clock* clock = nullptr;  // borrowed; null: the system's
+  // When it is requested, requests under way are given up: for a leader that has lost its
+  // lease, which has no time to wait for them. They may still arrive.
+  std::stop_token abort{};
   herald::LogFunction log{};
 };
 
@@ -59,7 +62,9 @@ class ReplicaSetController {
   ReplicaSetController(const ReplicaSetController&) = delete;
   ReplicaSetController& operator=(const ReplicaSetController&) = delete;
 
-  // Works until `stop` is requested, and returns when all workers have ended. At most once.
+  // Works until `stop` is requested or the options' `abort` is; returns when all workers have
+  // ended. In the first case what was begun has been finished by then: the next leader finds
+  // all of it, and nothing arrives behind its back. At most once.
   void Run(const std::stop_token& stop);
 
  private:
@@ -70,24 +75,20 @@ class ReplicaSetController {
   void OnPodGone(const ObjectPtr& pod);
   void EnqueueMatching(const Object& orphan);
 
-  void Work(const std::stop_token& stop);
-  herald::Status Sync(const std::string& key, const std::stop_token& stop);
+  void Work();
+  herald::Status Sync(const std::string& key);
   // The pods that are the set's, after adoptions and releases.
   herald::Result<Pods> ClaimPods(const ObjectPtr& replica_set,
-                                 const herald::LabelSelector& selector,
-                                 const std::stop_token& stop);
+                                 const herald::LabelSelector& selector);
   // Whether the set is still there, and stays: asked of the server itself, because to
   // adopt pods for a set that is gone would leave them to the garbage collector.
-  herald::Status CheckMayAdopt(const Object& replica_set, const std::stop_token& stop) const;
-  herald::Status ManageReplicas(const ObjectPtr& replica_set, const Pods& active,
-                                const std::stop_token& stop);
-  herald::Status CreatePods(const ObjectPtr& replica_set, int count, const std::stop_token& stop);
-  herald::Status DeletePods(const ObjectPtr& replica_set, const Pods& doomed,
-                            const std::stop_token& stop);
+  herald::Status CheckMayAdopt(const Object& replica_set) const;
+  herald::Status ManageReplicas(const ObjectPtr& replica_set, const Pods& active);
+  herald::Status CreatePods(const ObjectPtr& replica_set, int count);
+  herald::Status DeletePods(const ObjectPtr& replica_set, const Pods& doomed);
   // The pods that should be spread over nodes together with this set's.
   Pods RelatedPods(const Object& replica_set) const;
-  herald::Status UpdateStatus(const Object& replica_set, JsonValue status,
-                              const std::stop_token& stop) const;
+  herald::Status UpdateStatus(const Object& replica_set, JsonValue status) const;
 
   // The set that a controller reference means; null where it is another kind, or another set
   // of that name.
@@ -99,6 +100,7 @@ class ReplicaSetController {
   const herald::Clock& clock_;
   const herald::DynamicClient replica_set_client_;
   const PodControl pod_control_;
+  std::stop_token stop_;  // of Run(); set before there are workers
   Expectations expectations_;
   herald::WorkQueue queue_;
   // Last, because their handlers use all of the above.

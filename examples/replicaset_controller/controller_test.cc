@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,8 +51,8 @@ class ControllerTest : public ::testing::Test {
     // One connection for all, as with a real server.
     auto rest = herald::RestClient::Open(cluster_.config(), {.plain_http2 = true});
     ASSERT_TRUE(rest);
-    controller_ =
-        std::make_unique<ReplicaSetController>(*rest, events_.recorder(), ControllerOptions());
+    controller_ = std::make_unique<ReplicaSetController>(
+        *rest, events_.recorder(), ControllerOptions{.abort = abort_.get_token()});
     thread_ = std::jthread([this](const std::stop_token& stop) { controller_->Run(stop); });
   }
   void StopController() {
@@ -97,6 +98,7 @@ class ControllerTest : public ::testing::Test {
   }
   using Counts = std::map<std::string, int>;
 
+  std::stop_source abort_;
   FakeCluster cluster_;
   herald::FakeRecorder events_;
   std::unique_ptr<ReplicaSetController> controller_;
@@ -309,6 +311,47 @@ TEST_F(ControllerTest, WorksOnManySetsAtOnceWithoutAPodTooMany) {
   StopController();
   EXPECT_EQ(cluster_.Asked("POST pods"), 300);
   EXPECT_EQ(cluster_.Asked("DELETE pods"), 0);
+}
+
+TEST_F(ControllerTest, FinishesWhatItBeganWhenToldToStop) {
+  // In the middle of the batch that goes from the 8th to the 15th.
+  std::atomic<int> asked{0};
+  cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
+    if (verb == "POST pods" && ++asked == 10) thread_.request_stop();
+    return std::nullopt;
+  });
+  cluster_.Put("replicasets", NewReplicaSet("web", 100));
+  StartController();
+  ASSERT_TRUE(cluster_.WaitUntil([&] { return asked >= 10; }));
+  StopController();
+  EXPECT_EQ(cluster_.Asked("POST pods"), 15);
+  EXPECT_EQ(Events(), (Counts{{"SuccessfulCreate", 15}}));
+}
+
+TEST_F(ControllerTest, GivesUpRequestsUnderWayWhenItMayNoLongerWork) {
+  // The 10th is answered only when the controller has ended. The server goes on with those
+  // that were sent, so what it needs must outlive this function.
+  struct Shared {
+    std::atomic<int> asked{0};
+    std::promise<void> ended;
+  };
+  const auto shared = std::make_shared<Shared>();
+  cluster_.SetFault([this, shared](const std::string& verb) -> std::optional<Response> {
+    if (verb == "POST pods" && ++shared->asked == 10) {
+      abort_.request_stop();
+      shared->ended.get_future().wait();
+    }
+    return std::nullopt;
+  });
+  cluster_.Put("replicasets", NewReplicaSet("web", 100));
+  StartController();
+  thread_.join();
+  shared->ended.set_value();
+  // Seven were done, and of the rest no event tells: nobody knows what became of them.
+  const Counts events = Events();
+  EXPECT_GE(events.at("SuccessfulCreate"), 7);
+  EXPECT_LE(events.at("SuccessfulCreate"), 9);
+  EXPECT_FALSE(events.contains("FailedCreate"));
 }
 
 TEST_F(ControllerTest, DoesNotStartWhereThereAreNoReplicaSets) {

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -195,17 +194,14 @@ std::string Identity() {
 class Election {
  public:
   Status Start(const std::shared_ptr<herald::RestClient>& rest,
-               herald::LeaderElectionOptions options, std::stop_source* stop) {
+               herald::LeaderElectionOptions options, std::stop_source* lost) {
     options.identity = Identity();
     options.on_started_leading = [this] {
       const std::lock_guard lock(mu_);
       leading_ = true;
       changed_.notify_all();
     };
-    options.on_stopped_leading = [this, stop] {
-      lost_ = true;
-      stop->request_stop();
-    };
+    options.on_stopped_leading = [lost] { lost->request_stop(); };
     options.on_new_leader = [](const std::string& identity) {
       Log({.message = "The leader is known", .fields = {{"leader", identity}}});
     };
@@ -221,22 +217,20 @@ class Election {
     return changed_.wait(lock, stop, [this] { return leading_; });
   }
 
-  // The work is done. Whether we led to the end.
-  bool End() {
-    if (!elector_) return true;
+  // The work is done.
+  void End() {
+    if (!elector_) return;
     if (const Status status = elector_->Resign(); !status.ok()) {
       Log({.level = LogLevel::kWarn,
            .message = "The lease was not given back",
            .fields = {{"why", status.message()}}});
     }
-    return !lost_;
   }
 
  private:
   std::mutex mu_;
   std::condition_variable_any changed_;
-  bool leading_ = false;  // guarded by mu_
-  std::atomic<bool> lost_{false};
+  bool leading_ = false;                            // guarded by mu_
   std::unique_ptr<herald::LeaderElector> elector_;  // last: its callbacks use the others
 };
 
@@ -246,7 +240,8 @@ int Main(int argc, char** argv) {
     fmt::print(stderr, "{}", kUsage);
     return 2;
   }
-  std::stop_source stop;
+  std::stop_source stop;  // by a signal: what was begun is finished
+  std::stop_source lost;  // the lease: at once
   const StopOnSignal on_signal(&stop);
 
   const Result<herald::ClientConfig> config = herald::LoadConfig({.path = flags.kubeconfig});
@@ -276,17 +271,18 @@ int Main(int argc, char** argv) {
   if (flags.leader_elect) {
     flags.election.recorder = recorder;
     flags.election.log = Log;
-    started = election.Start(*side_rest, flags.election, &stop);
+    started = election.Start(*side_rest, flags.election, &lost);
     if (!started.ok()) return Fail(started.message());
     if (!election.Wait(stop.get_token())) return 0;
   }
   flags.controller.log = Log;
+  flags.controller.abort = lost.get_token();
   ReplicaSetController controller(*rest, recorder, flags.controller);
   controller.Run(stop.get_token());
 
-  const bool led_to_the_end = election.End();
+  election.End();
   broadcaster.Shutdown(kDrain);
-  return led_to_the_end ? 0 : Fail("the lease was lost; start me again");
+  return lost.stop_requested() ? Fail("the lease was lost; start me again") : 0;
 }
 
 }  // namespace

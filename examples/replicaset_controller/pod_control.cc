@@ -42,8 +42,7 @@ bool IsNamespaceTerminating(const Status& status) {
   });
 }
 
-void PodControl::Create(const ObjectPtr& replica_set, const std::stop_token& stop,
-                        Done done) const {
+void PodControl::Create(const ObjectPtr& replica_set, Done done) const {
   pods_.Create(
       replica_set->namespace_(), PodFromTemplate(*replica_set), {},
       [recorder = recorder_, replica_set,
@@ -60,11 +59,10 @@ void PodControl::Create(const ObjectPtr& replica_set, const std::stop_token& sto
         }
         done(why);
       },
-      stop);
+      abort_);
 }
 
-void PodControl::Delete(const ObjectPtr& replica_set, const std::string& pod,
-                        const std::stop_token& stop, Done done) const {
+void PodControl::Delete(const ObjectPtr& replica_set, const std::string& pod, Done done) const {
   pods_.Delete(
       replica_set->namespace_(), pod, {},
       [recorder = recorder_, replica_set, pod,
@@ -78,13 +76,12 @@ void PodControl::Delete(const ObjectPtr& replica_set, const std::string& pod,
         }
         done(status);
       },
-      stop);
+      abort_);
 }
 
-Status PodControl::Patch(const Object& pod, const JsonValue& patch,
-                         const std::stop_token& stop) const {
+Status PodControl::Patch(const Object& pod, const JsonValue& patch) const {
   const Result<Object> patched = pods_.Patch(
-      pod.namespace_(), pod.name(), herald::PatchType::kStrategicMerge, patch, {}, {}, stop);
+      pod.namespace_(), pod.name(), herald::PatchType::kStrategicMerge, patch, {}, {}, abort_);
   return patched ? Status() : patched.error();
 }
 

@@ -28,25 +28,27 @@ bool IsNamespaceTerminating(const herald::Status& status);
 // has happened. What becomes of it (the same failure every second, a thousand pods at
 // once) is the recorder's business.
 //
-// Thread-safe. Calls end with kCancelled once `stop` is requested; that is told to no one.
+// Thread-safe. Calls end with kCancelled once `abort` is requested; no event tells of that.
 class PodControl {
  public:
-  PodControl(std::shared_ptr<herald::RestClient> rest, herald::Recorder recorder)
-      : pods_(std::move(rest), {"", "v1", "pods"}), recorder_(std::move(recorder)) {}
+  PodControl(std::shared_ptr<herald::RestClient> rest, herald::Recorder recorder,
+             std::stop_token abort)
+      : pods_(std::move(rest), {"", "v1", "pods"}),
+        recorder_(std::move(recorder)),
+        abort_(std::move(abort)) {}
 
   // Both return at once and call back on the RestClient's thread.
-  void Create(const ObjectPtr& replica_set, const std::stop_token& stop, Done done) const;
+  void Create(const ObjectPtr& replica_set, Done done) const;
   // A pod that is gone already is a kNotFound, without an event.
-  void Delete(const ObjectPtr& replica_set, const std::string& pod, const std::stop_token& stop,
-              Done done) const;
+  void Delete(const ObjectPtr& replica_set, const std::string& pod, Done done) const;
 
   // A strategic merge patch; waits.
-  herald::Status Patch(const Object& pod, const JsonValue& patch,
-                       const std::stop_token& stop) const;
+  herald::Status Patch(const Object& pod, const JsonValue& patch) const;
 
  private:
   const herald::DynamicClient pods_;
   const herald::Recorder recorder_;
+  const std::stop_token abort_;
 };
 
 }  // namespace replicaset_controller

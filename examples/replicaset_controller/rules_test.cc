@@ -268,6 +268,22 @@ TEST(SlowStart, WaitsForAWholeBatchBeforeTheNext) {
   EXPECT_LE(most, 8);
 }
 
+TEST(SlowStart, StartsNoNewBatchOnceToldToStop) {
+  std::stop_source stop;
+  int started = 0;
+  const SlowStartResult result = SlowStart(
+      100,
+      [&](int number, const Done& done) {
+        ++started;
+        if (number == 4) stop.request_stop();
+        done(Status());
+      },
+      stop.get_token());
+  EXPECT_EQ(started, 7);
+  EXPECT_EQ(result.succeeded, 7);
+  EXPECT_TRUE(result.error.ok());
+}
+
 // -- adoption -------------------------------------------------------------------
 
 TEST(Claim, FollowsTheOwnerTheLabelsAndWhatIsBeingDeleted) {

@@ -285,7 +285,8 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
 
   void GiveBack(int tries, StatusDone done) {
     Write("PUT", Freed(),
-          [self = shared_from_this(), tries, done = std::move(done)](Result<Object> lease) mutable {
+          [self = shared_from_this(), tries,
+           done = std::move(done)](const Result<Object>& lease) mutable {
             if (lease) return done(Status());
             if (!lease.error().Is(StatusReason::kConflict) || tries <= 1)
               return done(lease.error());
