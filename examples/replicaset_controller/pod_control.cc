@@ -8,7 +8,6 @@
 namespace replicaset_controller {
 namespace {
 
-using herald::Recorder;
 using herald::Result;
 using herald::Status;
 using herald::StatusReason;
