@@ -224,6 +224,9 @@ Status ReplicaSetController::Sync(const std::string& key) {
   }
   // Asked before the pods are looked at: what is observed in between is then in the cache.
   const bool needs_sync = expectations_.Satisfied(key);
+  // What is still expected comes with a watch that brings us back; if it never does, the
+  // expectations expire, and nobody else would tell us.
+  if (!needs_sync) queue_.AddAfter(key, Expectations::kTimeout);
   const Result<LabelSelector> selector = SelectorOf(*set);
   if (!selector) {
     // Trying again would not mend it; a new selector is a change that brings us back.

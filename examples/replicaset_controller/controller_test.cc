@@ -47,12 +47,13 @@ class ControllerTest : public ::testing::Test {
  protected:
   ~ControllerTest() override { StopController(); }
 
-  void StartController() {
+  void StartController(ControllerOptions options = {}) {
     // One connection for all, as with a real server.
     auto rest = herald::RestClient::Open(cluster_.config(), {.plain_http2 = true});
     ASSERT_TRUE(rest);
-    controller_ = std::make_unique<ReplicaSetController>(
-        *rest, events_.recorder(), ControllerOptions{.abort = abort_.get_token()});
+    options.abort = abort_.get_token();
+    controller_ =
+        std::make_unique<ReplicaSetController>(*rest, events_.recorder(), std::move(options));
     thread_ = std::jthread([this](const std::stop_token& stop) { controller_->Run(stop); });
   }
   void StopController() {
@@ -174,6 +175,38 @@ TEST_F(ControllerTest, DoesNotCreateAgainWhatItHasNotSeenYet) {
   ASSERT_TRUE(WaitForStatus(8, 2));
   StopController();
   EXPECT_EQ(cluster_.Asked("POST pods"), 8);
+}
+
+TEST_F(ControllerTest, MakesNoMoreThanABurstBeforeItLooksAgain) {
+  cluster_.HoldPodWatches(true);
+  cluster_.Put("replicasets", NewReplicaSet("web", 25));
+  StartController({.burst_replicas = 10});
+  ASSERT_TRUE(WaitForStatus(0));
+  EXPECT_EQ(cluster_.Asked("POST pods"), 10);
+  cluster_.HoldPodWatches(false);
+  ASSERT_TRUE(WaitForStatus(25));
+  Scale(0, 2);
+  ASSERT_TRUE(WaitForStatus(0, 2));
+  StopController();
+  EXPECT_EQ(cluster_.Asked("POST pods"), 25);
+  EXPECT_EQ(cluster_.Asked("DELETE pods"), 25);
+}
+
+TEST_F(ControllerTest, DoesNotWaitForEverForPodsThatItNeverSees) {
+  herald::FakeClock clock(herald::WallTime(std::chrono::seconds(1'700'000'000)));
+  cluster_.HoldPodWatches(true);
+  cluster_.Put("replicasets", NewReplicaSet("web", 2));
+  StartController({.clock = &clock});
+  ASSERT_TRUE(WaitForStatus(0));
+  // It looks once more and finds that they are not there yet.
+  Scale(2, 2);
+  ASSERT_TRUE(WaitForStatus(0, 2));
+  EXPECT_EQ(cluster_.Asked("POST pods"), 2);
+  // Another set wakes the workers, who find that it is time to look at this one.
+  clock.Advance(Expectations::kTimeout + std::chrono::seconds(1));
+  cluster_.Put("replicasets", NewReplicaSet("alarm", 0));
+  EXPECT_TRUE(cluster_.WaitUntil([&] { return cluster_.Asked("POST pods") == 4; }));
+  StopController();
 }
 
 TEST_F(ControllerTest, StopsAtARefusalAndGoesOnWhenThereIsRoom) {
