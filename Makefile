@@ -64,8 +64,9 @@ interop: ## compare with the real Kubernetes libraries and a real kube-apiserver
 	@tools/install-deps interop
 	@test/interop/run check
 	@tools/install-deps build test
-	@tools/build dev client_cluster_test
+	@tools/build dev client_cluster_test replicaset_controller
 	@test/interop/run with build/dev/test/client_cluster_test
+	@test/interop/run controller build/dev/bin/replicaset_controller
 
 goldens: ## write the golden vectors and kube-apiserver's answers anew; needs Go
 	@tools/install-deps interop

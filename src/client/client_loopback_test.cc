@@ -227,7 +227,8 @@ TEST(Loopback, FindsOutWhichApiAServerHas) {
     if (old) return responder->Send({404, {{"content-type", "text/plain"}}, "404 page not found"});
     responder->Send({200,
                      {{"content-type", "application/json"}},
-                     R"({"kind":"APIResourceList","resources":[{"name":"events"}]})"});
+                     R"({"kind":"APIResourceList","resources":[{"name":"events"},)"
+                     R"({"name":"named","verbs":[]},{"name":"served","verbs":["get"]}]})"});
   });
   auto rest = RestClient::Open(loopback.config());
   ASSERT_TRUE(rest);
@@ -236,6 +237,10 @@ TEST(Loopback, FindsOutWhichApiAServerHas) {
   const DynamicClient others(*rest, {"events.k8s.io", "v1", "others"});
   EXPECT_TRUE(events.Exists().value_or(false));
   EXPECT_FALSE(others.Exists().value_or(true));
+  const DynamicClient named(*rest, {"events.k8s.io", "v1", "named"});
+  const DynamicClient served(*rest, {"events.k8s.io", "v1", "served"});
+  EXPECT_FALSE(named.Exists().value_or(true));
+  EXPECT_TRUE(served.Exists().value_or(false));
   old = true;
   EXPECT_EQ(EventsClient::Discover(**rest).value_or(EventApi::kEventsV1), EventApi::kCoreV1);
   EXPECT_FALSE(events.Exists().value_or(true));

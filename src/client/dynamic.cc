@@ -102,7 +102,9 @@ Result<bool> DynamicClient::Exists(const std::stop_token& stop) const {
   const Result<JsonValue> list = JsonValue::Parse(response->body);
   if (!list) return list.error();
   for (const JsonValue& resource : (*list)["resources"].array()) {
-    if (resource["name"].String() == resource_.resource) return true;
+    if (resource["name"].String() != resource_.resource) continue;
+    // Some servers, heraldd among them, name kinds that others serve, without verbs.
+    return !resource.Has("verbs") || !resource["verbs"].array().empty();
   }
   return false;
 }

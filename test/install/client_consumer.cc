@@ -8,6 +8,7 @@
 #include "herald/client/dynamic.h"
 #include "herald/client/events.h"
 #include "herald/client/informer.h"
+#include "herald/client/leader_election.h"
 #include "herald/client/rest.h"
 #include "herald/client/rest_sink.h"
 #include "herald/client/watcher.h"
@@ -27,6 +28,9 @@ int main() {
   const herald::EventsClient events(*rest);
   const herald::DynamicClient pods(*rest, {"", "v1", "pods"});
   herald::Informer<herald::Object> informer(*rest, {"", "v1", "pods"});
+  const auto elector =
+      herald::LeaderElector::Open(*rest, {.name = "consumer", .identity = "consumer-1"});
+  if (!elector || (*elector)->IsLeader()) return 1;
   herald::WorkQueue queue;
   queue.Add("default/web");
   // Port 1 has no server, so all that works is that we are told so.

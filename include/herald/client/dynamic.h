@@ -76,7 +76,7 @@ class HERALD_EXPORT DynamicClient {
 
   const Resource& resource() const { return resource_; }
 
-  // Whether the server has the resource at all.
+  // Whether the server has the resource at all, and not only its name.
   Result<bool> Exists(const std::stop_token& stop = {}) const;
 
   // No namespace: cluster-scoped. `subresource` is "status", "scale", ... or nothing.
