@@ -18,7 +18,8 @@ TEST(Yaml, MeansWhatItMeansToKubernetes) {
   for (const Vector& vector : LoadGolden("yaml.json")) {
     if (vector.at("direction") != "json") continue;
     SCOPED_TRACE(vector.dump());
-    const Result<std::string> json = YamlToJson(Bytes(vector, "input"));
+    std::string duplicates;
+    const Result<std::string> json = YamlToJson(Bytes(vector, "input"), &duplicates);
     EXPECT_EQ(json.has_value(), vector.at("ok").get<bool>())
         << (json ? *json : json.error().ToString());
     if (!json) {
@@ -28,6 +29,26 @@ TEST(Yaml, MeansWhatItMeansToKubernetes) {
     if (!vector.at("ok").get<bool>()) continue;
     EXPECT_EQ(nlohmann::json::parse(*json).dump(),
               nlohmann::json::parse(Bytes(vector, "json")).dump());
+    EXPECT_EQ(duplicates, vector.value("strict", ""));
+  }
+}
+
+TEST(Yaml, DoesNotTellOfDuplicatesWithoutEnd) {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "a: {b: 1, b: 2}\n";
+  std::string duplicates;
+  ASSERT_TRUE(YamlToJson(text, &duplicates));
+  EXPECT_TRUE(duplicates.starts_with("yaml: unmarshal errors:\n  line 1: key \"b\" already set"));
+  EXPECT_LT(duplicates.size(), 10'000U);
+}
+
+TEST(Yaml, LooksForDuplicatesInALoopThatWasReplacedAndComesBack) {
+  for (const char* text : {"a: &a [*a]\na: 1\n", "a: &a {b: *a, b: *a}\na: 1\n",
+                           "a: &a {<<: *a}\na: 1\n", "a: {<<: [1, {b: 1}]}\na: 1\n"}) {
+    SCOPED_TRACE(text);
+    std::string duplicates;
+    if (!YamlToJson(text, &duplicates)) continue;
+    EXPECT_FALSE(duplicates.empty());
   }
 }
 
