@@ -51,10 +51,6 @@ constexpr std::int64_t kMaxPageEvents = 1000;  // what still counts as a page
 // How many events of a collection are being deleted at once.
 constexpr std::size_t kDeletionsAtOnce = 64;
 
-// Watches that name no timeout end after a while, not all at once (upstream's
-// --min-request-timeout, up to twice that).
-constexpr std::chrono::seconds kMinWatchTimeout{1800};
-
 constexpr Offer kObjectOffer{.shapes = true, .yaml = true, .protobuf = true};
 // For documents that have no protobuf form here.
 constexpr Offer kDocumentOffer{.shapes = false, .yaml = true, .protobuf = false};
@@ -288,14 +284,17 @@ Result<DeleteOptions> ReadDeleteOptions(Exchange* exchange) {
   return options;
 }
 
-std::chrono::seconds WatchTimeout(const ListOptions& options) {
+// What the client asks for; or, where it names nothing, one to two times `min`, so that
+// watches that began together do not end together.
+std::chrono::seconds WatchTimeout(const ListOptions& options, std::chrono::seconds min) {
   // A year is as good as for ever, and can be added to any clock.
   constexpr std::chrono::seconds kMax{365 * 24 * 3600};
   const std::int64_t asked = options.timeout_seconds.value_or(0);
   if (asked > 0) return std::min(std::chrono::seconds(asked), kMax);
+  min = std::clamp(min, std::chrono::seconds(1), kMax);
   Random random(RandomSeed());
-  const double more = random.Unit() * static_cast<double>(kMinWatchTimeout.count());
-  return kMinWatchTimeout + std::chrono::seconds(static_cast<std::int64_t>(more));
+  const double more = random.Unit() * static_cast<double>(min.count());
+  return min + std::chrono::seconds(static_cast<std::int64_t>(more));
 }
 
 // The answer to a DELETE.
@@ -450,7 +449,6 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     Status bad;
     if (!Accepts(exchange->request().headers, Offer())) bad = NotAcceptable(is_list);
     if (bad.ok()) bad = exchange->Accept(offer);
-    if (bad.ok()) bad = CheckTimeout(exchange->query());
     if (bad.ok()) bad = CheckShapeName(exchange->representation(), is_list);
     if (!bad.ok()) exchange->SendStatus(bad);
     return bad.ok();
@@ -719,7 +717,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       request.after = static_cast<store::Revision>(*version);
       request.not_older_than = *version;
     }
-    request.timeout = WatchTimeout(options);
+    request.timeout = WatchTimeout(options, options_.min_request_timeout);
     const std::string content_type =
         form.media == MediaType::kProtobuf
             ? std::string(MediaTypeName(MediaType::kProtobuf)) + ";stream=watch"
@@ -792,7 +790,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       request.name = *name;
     }
     request.form = *form;
-    request.timeout = WatchTimeout(*options);
+    request.timeout = WatchTimeout(*options, options_.min_request_timeout);
     // Whoever has seen a list knows what was there, and is told what is new since now.
     request.initial_events = options->send_initial_events.value_or(
         options->resource_version.empty() || options->resource_version == "0");
