@@ -15,6 +15,7 @@
 #include "api/yaml/yaml.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "base/trimmed.h"
 #include "herald/api/codec.h"
 #include "herald/api/patch.h"
 #include "herald/base/executor.h"
@@ -198,12 +199,25 @@ void SendEncoded(Exchange* exchange, int code, std::string body) {
   }
 }
 
+// The keys that YAML has twice come in one text, a line each below a title; as warnings each
+// stands alone, as upstream has it (apiserver/pkg/endpoints/handlers/rest.go).
+void WarnOf(std::string_view error, Exchange* exchange) {
+  constexpr std::string_view kTitle = "yaml: unmarshal errors:\n";
+  if (!error.starts_with(kTitle)) return exchange->Warn(std::string(error));
+  error.remove_prefix(kTitle.size());
+  while (!error.empty()) {
+    const std::string_view line = error.substr(0, error.find('\n'));
+    error.remove_prefix(std::min(line.size() + 1, error.size()));
+    exchange->Warn(std::string(Trimmed(line)));
+  }
+}
+
 // Members that events do not have: refused, told, or passed over.
 Status JudgeFieldErrors(FieldValidation validation, const std::vector<std::string>& errors,
                         Exchange* exchange) {
   if (errors.empty()) return Status();
   if (validation == FieldValidation::kWarn) {
-    for (const std::string& error : errors) exchange->Warn(error);
+    for (const std::string& error : errors) WarnOf(error, exchange);
     return Status();
   }
   std::string joined;
@@ -229,19 +243,21 @@ Status AboutYaml(const Status& refusal, std::string_view yaml) {
 Result<Event> DecodeBody(EventApi api, MediaType media, FieldValidation validation,
                          Exchange* exchange) {
   std::string body = exchange->TakeBody();
+  const bool lenient = validation == FieldValidation::kIgnore;
   std::string yaml;
+  std::string duplicates;
   if (media == MediaType::kYaml) {
-    Result<std::string> json = YamlToJson(body);
+    Result<std::string> json = YamlToJson(body, lenient ? nullptr : &duplicates);
     if (!json) return Unrecognized(json.error().message(), "Event", body);
     yaml = std::exchange(body, *std::move(json));
   }
   std::vector<std::string> errors;
   const Codec& codec = media == MediaType::kProtobuf ? ProtobufCodec() : JsonCodec();
-  Result<Event> event =
-      codec.DecodeEvent(body, api, validation == FieldValidation::kIgnore ? nullptr : &errors);
+  Result<Event> event = codec.DecodeEvent(body, api, lenient ? nullptr : &errors);
   if (!event && media == MediaType::kYaml) {
     event = AboutYaml(event.error(), yaml);
   } else if (event) {
+    if (!duplicates.empty()) errors.insert(errors.begin(), std::move(duplicates));
     if (Status bad = JudgeFieldErrors(validation, errors, exchange); !bad.ok()) event = bad;
   }
   return event;
@@ -718,14 +734,31 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       request.not_older_than = *version;
     }
     request.timeout = WatchTimeout(options, options_.min_request_timeout);
-    const std::string content_type =
-        form.media == MediaType::kProtobuf
-            ? std::string(MediaTypeName(MediaType::kProtobuf)) + ";stream=watch"
-            : std::string(MediaTypeName(MediaType::kJson));
-    const Status refused =
-        streams_.Open(std::move(request), exchange->responder(),
-                      [&exchange, &content_type] { exchange->StartStream(content_type); });
+    const Result<std::function<void()>> start = BeginsWatch(exchange, &request.form);
+    if (!start) return exchange->SendStatus(start.error());
+    const Status refused = streams_.Open(std::move(request), exchange->responder(), *start);
     if (!refused.ok()) exchange->SendStatus(refused);
+  }
+
+  // What sends the head of a watch: the usual one, or that of a WebSocket where the client
+  // offers to use one. Its frames are then made for that.
+  static Result<std::function<void()>> BeginsWatch(const ExchangePtr& exchange, Form* form) {
+    if (exchange->request().websocket) {
+      Result<http::Headers> accepted = AcceptWebSocket(exchange->request());
+      if (!accepted) {
+        exchange->SetHeader("sec-websocket-version", std::string(kWebSocketVersion));
+        return accepted.error();
+      }
+      form->websocket = true;
+      return std::function<void()>(
+          [exchange, accepted = *std::move(accepted)] { exchange->StartWebSocket(accepted); });
+    }
+    const bool protobuf = form->media == MediaType::kProtobuf;
+    return std::function<void()>([exchange, protobuf] {
+      exchange->StartStream(protobuf
+                                ? std::string(MediaTypeName(MediaType::kProtobuf)) + ";stream=watch"
+                                : std::string(MediaTypeName(MediaType::kJson)));
+    });
   }
 
   void DeleteCollection(const ExchangePtr& exchange, const Route& route) {
@@ -794,9 +827,9 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     // Whoever has seen a list knows what was there, and is told what is new since now.
     request.initial_events = options->send_initial_events.value_or(
         options->resource_version.empty() || options->resource_version == "0");
-    const Status refused = namespaces_.Open(std::move(request), exchange->responder(), [&exchange] {
-      exchange->StartStream(MediaTypeName(MediaType::kJson));
-    });
+    const Result<std::function<void()>> start = BeginsWatch(exchange, &request.form);
+    if (!start) return exchange->SendStatus(start.error());
+    const Status refused = namespaces_.Open(std::move(request), exchange->responder(), *start);
     if (!refused.ok()) exchange->SendStatus(refused);
   }
 
