@@ -57,8 +57,9 @@ interop: ## compare with the real Kubernetes libraries and a real kube-apiserver
 	@tools/install-deps interop
 	@test/interop/run check
 	@tools/install-deps build test
-	@tools/build dev client_cluster_test
+	@tools/build dev client_cluster_test heraldd
 	@test/interop/run with build/dev/test/client_cluster_test
+	@test/interop/run heraldd build/dev/bin/heraldd
 
 goldens: ## write the golden vectors and kube-apiserver's answers anew; needs Go
 	@tools/install-deps interop
@@ -75,10 +76,10 @@ package: ## make a .deb and a .tar.gz in build/package
 	@tools/build release
 	@cpack --config build/release/CPackConfig.cmake -B build/package
 
-soak: ## the long versions: 200 kills of the store and of heraldd, each fuzzer for SOAK_SECONDS (600)
+soak: ## the long versions: 200 kills of the store and of heraldd, 10,000 bad clients, each fuzzer for SOAK_SECONDS (600)
 	@tools/install-deps build test
 	@tools/build dev
-	@HERALD_SOAK=1 ctest --preset dev -R 'crash_test'
+	@HERALD_SOAK=1 ctest --preset dev -R 'crash_test|bad_clients'
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_SECONDS)
 
 clean: ## remove build/
