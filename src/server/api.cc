@@ -44,6 +44,10 @@ constexpr std::size_t kMaxEventsInline = 200;
 // One for such a list and one for whatever else there is to do meanwhile.
 constexpr int kThreads = 2;
 
+// Larger bodies in YAML are read on a thread of their own, one after the other: the parser
+// takes a second for what it just takes. Nobody else waits for them.
+constexpr std::size_t kMaxYamlInline = 64 * 1024;
+
 // How many lists of everything, not in pages, are read and encoded at once. Each may take
 // tens of megabytes, and whoever asks for more of them can come back.
 constexpr int kMaxWholeLists = 64;
@@ -401,6 +405,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
         options_(std::move(options)),
         clock_(options_.clock != nullptr ? options_.clock : &SystemClock()),
         executor_({.threads = kThreads, .clock = clock_}),
+        slow_executor_({.threads = 1, .clock = clock_}),
         registry_(store, clock_),
         streams_(store, &executor_,
                  {.max_watches = options_.max_watches,
@@ -425,6 +430,25 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
 
   void Handle(Call call, std::shared_ptr<http::Responder> responder) {
     const auto exchange = std::make_shared<Exchange>(std::move(call), std::move(responder));
+    const http::Request& request = exchange->request();
+    if (request.body.size() > kMaxYamlInline &&
+        BodyMediaType(request.headers) == MediaType::kYaml) {
+      return slow_executor_.Post([self = shared_from_this(), exchange] { self->Answer(exchange); });
+    }
+    Answer(exchange);
+  }
+
+  void Stop() {
+    streams_.Stop();
+    namespaces_.Stop();
+  }
+  void StopThreads() {
+    slow_executor_.Stop();
+    executor_.Stop();
+  }
+
+ private:
+  void Answer(const ExchangePtr& exchange) {
     const Route route = FindRoute(exchange->call().info.path);
     const std::string& method = exchange->request().method;
     switch (route.kind) {
@@ -452,13 +476,6 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     exchange->SendStatus(NoSuchMethod());
   }
 
-  void Stop() {
-    streams_.Stop();
-    namespaces_.Stop();
-  }
-  void StopThreads() { executor_.Stop(); }
-
- private:
   // Negotiates the answer and checks what every request is held to; false where the
   // request has been answered with a refusal.
   static bool Begin(Exchange* exchange, const Offer& offer, bool is_list) {
@@ -943,6 +960,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   const ApiOptions options_;
   const Clock* const clock_;
   Executor executor_;
+  Executor slow_executor_;
   Registry registry_;
   WatchStreams streams_;
   NamespaceWatches namespaces_;

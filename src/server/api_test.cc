@@ -337,6 +337,15 @@ TEST_F(ApiTest, WatchesEndWithTheApi) {
   EXPECT_EQ(Get(std::string(kCore))->status(), 200) << "only watches are over";
 }
 
+TEST_F(ApiTest, LongYamlIsReadByAnotherThread) {
+  const std::string body = "metadata: {name: long, annotations: {a: " + std::string(100'000, 'x') +
+                           "}}\ninvolvedObject: {namespace: default}\n";
+  const Client created =
+      Do("POST", std::string(kCore), body, {{"content-type", "application/yaml"}});
+  created->WaitForEnd();
+  EXPECT_EQ(created->status(), 201) << created->body().substr(0, 300);
+}
+
 TEST_F(ApiTest, AWatchMayBeAWebSocket) {
   Post(Pod("a"));
   const auto watch = [&](std::string accept) {

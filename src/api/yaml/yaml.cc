@@ -33,9 +33,20 @@ namespace {
 // How deep aliases may nest what the parser, which stops at 500 levels, let through.
 // More would be a loop through anchors; Go's JSON encoder would stop later, at a cost.
 constexpr int kMaxDepth = 1000;
+// What aliases may add to a text, in bytes: a thousand times more than those of any manifest,
+// and some 20 ms of work.
+constexpr std::size_t kMaxExpansionBytes = 1u << 20;
+// What a byte of the text itself may cost, in the same measure: an empty list has two of them
+// and a key and a value may be one byte each.
+constexpr std::size_t kCostOfAByte = 4;
 // How many keys that a map has twice are told: whoever has more of them has other
 // troubles, and a body of 3 MB could have half a million.
 constexpr std::size_t kMaxDuplicates = 100;
+// How many characters of a text may mean something to the parser, wherever they stand: each may
+// cost it 300 bytes and three microseconds, because it looks ahead to the end of the line.
+// No object comes near: its annotations may have 256 KiB in all.
+constexpr std::string_view kMarks = "[]{},:-?&*!\n";
+constexpr std::ptrdiff_t kMaxMarks = 512 * 1024;
 // Where long texts are folded, as the library does unless told otherwise.
 constexpr std::size_t kBestWidth = 80;
 // A longer key is written behind a question mark.
@@ -322,7 +333,10 @@ std::vector<Node> ReadNodes(std::string yaml) {
 // Writes nodes as JSON. Thread-confined, used once.
 class JsonMaker {
  public:
-  explicit JsonMaker(std::vector<Node> nodes) : nodes_(std::move(nodes)) {}
+  JsonMaker(std::vector<Node> nodes, std::size_t text_bytes)
+      : nodes_(std::move(nodes)),
+        max_cost_(kMaxExpansionBytes + kCostOfAByte * text_bytes),
+        budget_(max_cost_) {}
 
   Result<std::string> Make() {
     if (nodes_.empty()) return std::string("null");
@@ -335,7 +349,7 @@ class JsonMaker {
   // Make() never saw, because a later one of the same key replaced them: whatever stands in
   // there, it ends somewhere.
   std::string Duplicates() {
-    budget_ = kMaxYamlExpandedBytes;
+    budget_ = max_cost_;
     if (!nodes_.empty()) FindDuplicates(0, 0);
     if (duplicates_.empty()) return {};
     std::string text = "yaml: unmarshal errors:";
@@ -595,7 +609,8 @@ class JsonMaker {
   }
 
   std::vector<Node> nodes_;
-  std::size_t budget_ = kMaxYamlExpandedBytes;
+  const std::size_t max_cost_;
+  std::size_t budget_;
   std::string out_;
   Status error_;
   std::vector<std::string> duplicates_;
@@ -983,6 +998,9 @@ class YamlMaker {
 }  // namespace
 
 Result<std::string> YamlToJson(std::string_view yaml, std::string* duplicates) {
+  const auto is_mark = [](char c) { return kMarks.find(c) != std::string_view::npos; };
+  if (std::count_if(yaml.begin(), yaml.end(), is_mark) > kMaxMarks)
+    return Refused(0, "the document has too many parts");
   try {
     std::vector<Node> nodes = ReadNodes(std::string(yaml));
     if (yaml.find_first_of("'\"") != std::string_view::npos) {
@@ -990,7 +1008,7 @@ Result<std::string> YamlToJson(std::string_view yaml, std::string* duplicates) {
       // document for one, so that a text that was cut off is refused here.
       ReadNodes(std::string(yaml) + "\n...\n");
     }
-    JsonMaker maker(std::move(nodes));
+    JsonMaker maker(std::move(nodes), yaml.size());
     Result<std::string> json = maker.Make();
     if (json && duplicates != nullptr) *duplicates = maker.Duplicates();
     return json;

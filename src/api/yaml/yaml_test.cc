@@ -93,6 +93,17 @@ TEST(Yaml, DoesNotFollowABombOfMerges) {
   EXPECT_FALSE(YamlToJson(text));
 }
 
+TEST(Yaml, RefusesWhatWouldTakeTheParserTooMuch) {
+  std::string list = "[";
+  while (list.size() < 3'000'000) list += "a,";
+  for (const std::string& text : {std::string(3'000'000, '{'), list, std::string(600'000, '\n')}) {
+    const Result<std::string> json = YamlToJson(text);
+    ASSERT_FALSE(json);
+    EXPECT_EQ(json.error().message(), "yaml: the document has too many parts");
+  }
+  EXPECT_TRUE(YamlToJson("message: \"" + std::string(300'000, 'x') + "\"\n"));
+}
+
 TEST(Yaml, RefusesNestingThatWouldNotFitTheStack) {
   EXPECT_FALSE(YamlToJson(std::string(100'000, '[')));
   std::string text = "a0: &a0 x\n";
