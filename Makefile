@@ -64,9 +64,10 @@ interop: ## compare with the real Kubernetes libraries and a real kube-apiserver
 	@tools/install-deps interop
 	@test/interop/run check
 	@tools/install-deps build test
-	@tools/build dev client_cluster_test replicaset_controller
+	@tools/build dev client_cluster_test replicaset_controller heraldd
 	@test/interop/run with build/dev/test/client_cluster_test
 	@test/interop/run controller build/dev/bin/replicaset_controller
+	@test/interop/run heraldd build/dev/bin/heraldd
 
 goldens: ## write the golden vectors and kube-apiserver's answers anew; needs Go
 	@tools/install-deps interop
@@ -83,10 +84,10 @@ package: ## make a .deb and a .tar.gz in build/package
 	@tools/build release
 	@cpack --config build/release/CPackConfig.cmake -B build/package
 
-soak: ## the long versions: 200 kills of the store and of heraldd, the client in 5 minutes of faults, each fuzzer for SOAK_SECONDS (600)
+soak: ## the long versions: 200 kills of the store and of heraldd, 10,000 bad clients, the client in 5 minutes of faults, each fuzzer for SOAK_SECONDS (600)
 	@tools/install-deps build test interop
 	@tools/build dev
-	@HERALD_SOAK=1 ctest --preset dev -R 'crash_test'
+	@HERALD_SOAK=1 ctest --preset dev -R 'crash_test|bad_clients'
 	@HERALD_SOAK=1 test/interop/run with build/dev/test/client_cluster_test --gtest_filter='*ScheduleOfFaults' || \
 	  { [ $$? -eq 3 ] && echo 'make soak: without Go there is no kube-apiserver; the client was not tried against one' >&2; }
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_SECONDS)

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +38,13 @@ void CheckBounds(const Request& request, const ServerOptions& options) {
   }
 }
 
-// Answers in a way that depends on the request only.
-void Answer(FakeConnection::Received received) {
+// Answers in a way that depends on the request only. WebSockets stay open.
+void Answer(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>* open) {
+  if (received.request.websocket) {
+    received.responder->Start({.status = 101, .headers = {{"sec-websocket-accept", "x"}}});
+    open->push_back(std::move(received.responder));
+    return;
+  }
   switch (received.request.target.size() % 4) {
     case 0:
       received.responder->Send({.body = std::string(received.request.body.size(), 'x')});
@@ -61,6 +67,7 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
   std::vector<std::string> requests;
   FakeConnection connection(SmallBounds());
   {
+    std::vector<std::shared_ptr<Responder>> open;
     Http1Server server(connection.context(), connection.now());
     const auto answer = [&] {
       for (;;) {
@@ -72,7 +79,7 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
           for (const Headers::Field& field : received.request.headers)
             text += "\n" + field.name + ": " + field.value;
           requests.push_back(std::move(text));
-          Answer(std::move(received));
+          Answer(std::move(received), &open);
         }
         connection.Send(server);
         if (connection.requests.empty()) return;

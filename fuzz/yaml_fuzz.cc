@@ -10,7 +10,8 @@
 #include "api/yaml/yaml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto json = herald::YamlToJson({reinterpret_cast<const char*>(data), size});
+  std::string duplicates;
+  const auto json = herald::YamlToJson({reinterpret_cast<const char*>(data), size}, &duplicates);
   if (!json) {
     if (json.error().message().empty()) std::abort();
     return 0;

@@ -3,16 +3,17 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <optional>
 #include <string>
 
 #include "exe/dev.h"
@@ -39,6 +40,9 @@ struct Flags {
   DaemonOptions daemon;
   std::string config;
   std::string event_ttl = "1h";
+  std::string history = "5m";
+  std::string request_timeout = "1m";
+  std::int64_t min_request_timeout = 1800;
   std::string log_format = "text";
   std::string log_level = "info";
   std::string dev_folder = ".herald";
@@ -80,6 +84,10 @@ void AddServingFlags(CLI::App& app, Flags& flags) {
   app.add_option("--event-ttl", flags.event_ttl, "how long events are kept where no rule fits")
       ->capture_default_str()
       ->group("What is kept");
+  app.add_option("--history", flags.history,
+                 "how far back watches and paged lists may begin; older versions answer 410")
+      ->capture_default_str()
+      ->group("What is kept");
   app.add_option("--retention-file", d.retention_file,
                  "rules (YAML) for how long which events are kept; read again when it changes")
       ->group("What is kept");
@@ -94,6 +102,15 @@ void AddServingFlags(CLI::App& app, Flags& flags) {
       ->group(limits);
   app.add_option("--max-requests-inflight", d.max_requests_inflight,
                  "requests answered at once, watches excluded; above it 429")
+      ->capture_default_str()
+      ->group(limits);
+  app.add_option("--request-timeout", flags.request_timeout,
+                 "how long a request may take, watches excluded; after it 504")
+      ->capture_default_str()
+      ->group(limits);
+  app.add_option("--min-request-timeout", flags.min_request_timeout,
+                 "seconds that a watch runs at least where its client names no time")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->group(limits);
   app.add_option("--max-connections", d.max_connections, "open connections")
@@ -159,17 +176,44 @@ int Fail(const Status& status) {
   return 1;
 }
 
+Result<std::chrono::nanoseconds> ReadDuration(std::string_view flag, const std::string& text) {
+  if (const auto duration = server::ParseDuration(text)) return *duration;
+  return Status(StatusReason::kBadRequest,
+                fmt::format("{}: \"{}\" is no duration, such as 90s, 1h30m or 7d", flag, text));
+}
+
+// Puts the flags that are read as text into the options.
+Status ReadTexts(Flags& flags) {
+  using std::chrono::duration_cast;
+  using std::chrono::seconds;
+  const Result<std::chrono::nanoseconds> ttl = ReadDuration("--event-ttl", flags.event_ttl);
+  if (!ttl) return ttl.error();
+  flags.daemon.event_ttl = duration_cast<seconds>(*ttl);
+  const Result<std::chrono::nanoseconds> history = ReadDuration("--history", flags.history);
+  if (!history) return history.error();
+  flags.daemon.history = duration_cast<seconds>(*history);
+  const Result<std::chrono::nanoseconds> timeout =
+      ReadDuration("--request-timeout", flags.request_timeout);
+  if (!timeout) return timeout.error();
+  flags.daemon.request_timeout = *timeout;
+  flags.daemon.min_request_timeout = seconds(flags.min_request_timeout);
+  return {};
+}
+
+// Each connection is a descriptor, and a shell allows a thousand of them unless asked for
+// more. What cannot be had is said when it is missed.
+void AllowManyFiles() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // Serves until a signal comes. `dev` prints how to use the server.
 int Serve(CLI::App& app, Flags& flags, bool dev) {
   if (!flags.config.empty())
     if (Status status = ApplyConfigFile(flags.config, app); !status.ok()) return Fail(status);
-  const std::optional<std::chrono::nanoseconds> ttl = server::ParseDuration(flags.event_ttl);
-  if (!ttl) {
-    return Fail(Status(StatusReason::kBadRequest,
-                       fmt::format("--event-ttl: \"{}\" is no duration, such as 90s, 1h30m or 7d",
-                                   flags.event_ttl)));
-  }
-  flags.daemon.event_ttl = std::chrono::duration_cast<std::chrono::seconds>(*ttl);
+  if (Status status = ReadTexts(flags); !status.ok()) return Fail(status);
   Result<LogFunction> log = MakeLog(flags.log_format, flags.log_level);
   if (!log) return Fail(log.error());
   flags.daemon.log = *log;
@@ -184,6 +228,7 @@ int Serve(CLI::App& app, Flags& flags, bool dev) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  AllowManyFiles();
 
   Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(flags.daemon);
   if (!daemon) return Fail(daemon.error());

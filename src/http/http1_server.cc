@@ -89,11 +89,17 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
   }
 
   bool http10() const { return version_ < 11; }
+  bool offers_websocket() const {
+    return upgrade_ == "websocket" && !http10() &&
+           std::find(connection_names_.begin(), connection_names_.end(), "upgrade") !=
+               connection_names_.end();
+  }
   bool expects_continue() const { return expects_continue_; }
 
   BodyCharge TakeCharge() { return std::move(charge_); }
   // REQUIRES: is_done()
   Request TakeRequest() {
+    request_.websocket = offers_websocket();
     for (const std::string& name : connection_names_) request_.headers.Remove(name);
     return std::move(request_);
   }
@@ -141,6 +147,8 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
     } else if (name == "expect") {
       if (Lower(Trim(value)) != "100-continue") return Fail(417, error);
       expects_continue_ = true;
+    } else if (name == "upgrade") {
+      upgrade_ = Lower(Trim(value));
     } else if (name == "connection") {
       AddNames(value, connection_names_);
     } else if (!IsConnectionField(name)) {
@@ -200,6 +208,7 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
   std::size_t head_bytes_ = 0;
   bool had_head_ = false;
   std::vector<std::string> connection_names_;
+  std::string upgrade_;
 };
 
 Http1Server::Http1Server(const CodecContext& context, SteadyTime now)
@@ -209,6 +218,7 @@ Http1Server::~Http1Server() { Http1Server::Abandon(); }
 
 void Http1Server::Receive(std::string_view bytes, SteadyTime now) {
   if (state_ == State::kFinished) return;
+  if (frames_) return ReceiveFrames(bytes);
   if (state_ == State::kAnswer || !in_.empty()) {
     in_.append(bytes);
     if (state_ != State::kAnswer) ParseHeld(now);
@@ -278,6 +288,7 @@ void Http1Server::Dispatch(SteadyTime now) {
   charge_ = parser_->TakeCharge();
   parser_.reset();
   is_head_ = request.method == "HEAD";
+  websocket_offered_ = request.websocket;
   answer_ = std::make_shared<Answer>(context_.group, 0);
   if (draining_) answer_->Drain();
   context_.sink.OnRequest(std::move(request), answer_);
@@ -312,7 +323,12 @@ bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
       Finish({});
       return false;
     }
-    WriteHead(out, *std::move(head));
+    if (head->status == 101 && websocket_offered_ && !head->whole) {
+      WriteUpgrade(out, *std::move(head));
+      if (!answer_) return false;  // the client has said good-bye already
+    } else {
+      WriteHead(out, *std::move(head));
+    }
   }
   if (!has_body_) return true;
   while (out.size() < limit) {
@@ -324,6 +340,7 @@ bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
     if (chunked_ && bytes > 0) out += "\r\n";
     if (piece.end) {
       if (chunked_) out += "0\r\n\r\n";
+      if (frames_) AppendWebSocketClose(WebSocketClose::kNormal, &out);
       return true;
     }
     if (bytes == 0) break;
@@ -365,6 +382,37 @@ void Http1Server::WriteHead(std::string& out, Answer::Head head) {
     out += "connection: keep-alive\r\n";
   }
   out += "\r\n";
+}
+
+void Http1Server::WriteUpgrade(std::string& out, Answer::Head head) {
+  head_written_ = true;
+  has_body_ = true;
+  streaming_ = true;
+  chunked_ = false;
+  keep_alive_ = false;
+  int unused = 200;
+  MakeSendable(unused, head.headers);
+  out += fmt::format("HTTP/1.1 101 {}\r\nupgrade: websocket\r\nconnection: Upgrade\r\n",
+                     ReasonPhrase(101));
+  for (const Headers::Field& field : head.headers)
+    out += fmt::format("{}: {}\r\n", field.name, field.value);
+  out += "\r\n";
+  frames_ = std::make_unique<WebSocketReader>();
+  ReceiveFrames(std::exchange(in_, {}));
+}
+
+void Http1Server::ReceiveFrames(std::string_view bytes) {
+  const WebSocketReader::State state = frames_->Receive(bytes, [this](std::string_view payload) {
+    // Behind what is queued: it may be in the middle of a frame.
+    std::string pong;
+    AppendWebSocketFrame(WebSocketOpcode::kPong, payload, &pong);
+    answer_->Write(std::make_shared<const std::string>(std::move(pong)));
+  });
+  if (state == WebSocketReader::State::kOpen) return;
+  const bool broken = state == WebSocketReader::State::kBroken;
+  if (answer_->is_between_pieces())
+    AppendWebSocketClose(broken ? WebSocketClose::kProtocolError : WebSocketClose::kNormal, &out_);
+  Finish(broken ? "no WebSocket" : "");
 }
 
 void Http1Server::FinishAnswer(SteadyTime now) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "http/server_codec.h"
+#include "http/websocket.h"
 
 namespace herald::http {
 
@@ -14,6 +15,9 @@ namespace herald::http {
 //
 //   kHead --head read--> kBody --body read--> kAnswer --answer given--> kHead
 //     `--- refused, timed out, drained, or "connection: close" ---> kFinished
+//
+// A request that offers to go on as a WebSocket may be answered with 101: what is written then
+// are frames, what the client sends is read as frames, and the connection ends with it.
 //
 // Requests that a client sends ahead wait unparsed until it is their turn, so answers
 // cannot overtake each other and a client cannot have more than one at a time.
@@ -55,6 +59,8 @@ class Http1Server final : public ServerCodec {
   // Returns whether the answer is complete.
   bool PumpAnswer(std::string& out, std::size_t limit);
   void WriteHead(std::string& out, Answer::Head head);
+  void WriteUpgrade(std::string& out, Answer::Head head);
+  void ReceiveFrames(std::string_view bytes);
   void FinishAnswer(SteadyTime now);
   void Refuse(int status, std::string_view text);
   void Finish(std::string_view fault);
@@ -83,6 +89,8 @@ class Http1Server final : public ServerCodec {
   bool has_body_ = false;
   bool streaming_ = false;  // not whole
   bool chunked_ = false;
+  bool websocket_offered_ = false;
+  std::unique_ptr<WebSocketReader> frames_;  // null: the conversation is HTTP
 };
 
 }  // namespace herald::http

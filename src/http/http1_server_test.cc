@@ -190,6 +190,95 @@ TEST_F(Http1ServerTest, KeepsInTheQueueWhatThePeerDoesNotRead) {
   EXPECT_EQ(drained, 1);
 }
 
+constexpr std::string_view kOffer =
+    "GET /a HTTP/1.1\r\nHost: herald\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n"
+    "Sec-WebSocket-Key: k\r\n\r\n";
+constexpr std::string_view kUpgraded =
+    "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
+    "sec-websocket-accept: x\r\n\r\n";
+const ResponseHead kUpgrade{.status = 101, .headers = {{"sec-websocket-accept", "x"}}};
+
+TEST_F(Http1ServerTest, GoesOnAsAWebSocketAndSaysGoodBye) {
+  auto [request, responder] = Ask(kOffer);
+  EXPECT_TRUE(request.websocket);
+  EXPECT_EQ(request.headers.Get("sec-websocket-key"), "k");
+  responder->Start(kUpgrade);
+  EXPECT_EQ(Send(), kUpgraded);
+  responder->Write(MakeChunk("\x81\x02hi"));
+  EXPECT_EQ(Send(), "\x81\x02hi");
+  responder->End();
+  EXPECT_EQ(Send(), "\x88\x02\x03\xe8");
+  EXPECT_TRUE(codec_.finished());
+}
+
+TEST_F(Http1ServerTest, AnswersPingsOfAWebSocketBetweenFrames) {
+  auto [request, responder] = Ask(kOffer);
+  // Sent ahead of the answer, which is nobody's fault.
+  Receive(std::string("\x89\x81\0\0\0\0p", 7));
+  responder->Start(kUpgrade);
+  responder->Write(MakeChunk("\x81\x02hi"));
+  std::string out = Send();
+  ASSERT_TRUE(out.starts_with(kUpgraded));
+  // One answer of two frames, whichever came first.
+  out.erase(0, kUpgraded.size());
+  out += Send();
+  EXPECT_EQ(out, "\x81\x02hi\x8a\x01p");
+
+  responder->Write(MakeChunk("\x81\x09long text"));
+  std::string second = Send(4);
+  Receive(std::string("\x89\x81\0\0\0\0q", 7));
+  second += Send();
+  EXPECT_EQ(second, "\x81\x09long text\x8a\x01q");
+}
+
+TEST_F(Http1ServerTest, AWebSocketThatItsClientEndsIsTold) {
+  struct Case {
+    std::string name;
+    std::string sent;
+    std::size_t limit;
+    std::string answer;
+    bool fault;
+  };
+  const std::string good_bye("\x88\x80\0\0\0\0", 6);
+  for (const Case& c : {Case{"closes", good_bye, 100, "\x88\x02\x03\xe8", false},
+                        Case{"closes while it does not read", good_bye, 3, "", false},
+                        Case{"breaks the protocol", "\x81\x01x", 100, "\x88\x02\x03\xea", true}}) {
+    SCOPED_TRACE(c.name);
+    FakeConnection connection;
+    Http1Server codec(connection.context(), connection.now());
+    codec.Receive(kOffer, connection.now());
+    FakeConnection::Received received = connection.Take();
+    int closed = 0;
+    received.responder->Observe(nullptr, [&] { ++closed; });
+    received.responder->Start(kUpgrade);
+    connection.Send(codec);
+    received.responder->Write(MakeChunk("\x81\x02hi"));
+    connection.Send(codec, c.limit);
+    codec.Receive(c.sent, connection.now());
+    EXPECT_EQ(closed, 1);
+    EXPECT_EQ(connection.Send(codec), c.answer);
+    EXPECT_TRUE(codec.finished());
+    EXPECT_EQ(!codec.fault().empty(), c.fault);
+  }
+}
+
+TEST_F(Http1ServerTest, NobodyGetsAWebSocketWhoDidNotOfferOne) {
+  for (const std::string_view offer :
+       {kGet, std::string_view("GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n"),
+        std::string_view("GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"),
+        std::string_view("GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: h2c\r\n"
+                         "\r\n")}) {
+    SCOPED_TRACE(offer);
+    FakeConnection connection;
+    Http1Server codec(connection.context(), connection.now());
+    codec.Receive(offer, connection.now());
+    FakeConnection::Received received = connection.Take();
+    EXPECT_FALSE(received.request.websocket);
+    received.responder->Start(kUpgrade);
+    EXPECT_NE(connection.Send(codec).find(" 500 "), std::string::npos);
+  }
+}
+
 TEST_F(Http1ServerTest, AnAbortedStreamLacksItsEnd) {
   auto [request, responder] = Ask(kGet);
   responder->Start({});

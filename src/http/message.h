@@ -67,6 +67,9 @@ struct Request {
   std::string authority{};  // Host, or :authority
   Headers headers{};
   std::string body{};
+  // The client offers to go on as a WebSocket (HTTP/1.1 only). The answer may take the offer:
+  // see Responder::Start().
+  bool websocket = false;
 };
 
 struct ResponseHead {

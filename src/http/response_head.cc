@@ -11,6 +11,8 @@ namespace herald::http {
 
 std::string_view ReasonPhrase(int status) {
   switch (status) {
+    case 101:
+      return "Switching Protocols";
     case 200:
       return "OK";
     case 201:
@@ -91,8 +93,8 @@ std::string_view ReasonPhrase(int status) {
 bool IsBodiless(int status) { return status < 200 || status == 204 || status == 304; }
 
 bool IsConnectionField(std::string_view name) {
-  // content-length and expect are framing; http2-settings belongs to an upgrade that is
-  // not offered.
+  // content-length and expect are framing; upgrade is the codec's business, and
+  // http2-settings belongs to one that is not offered.
   static constexpr std::array<std::string_view, 11> kNames = {
       "connection",     "content-length", "expect",           "host",
       "http2-settings", "keep-alive",     "proxy-connection", "te",

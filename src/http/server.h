@@ -50,6 +50,10 @@ class Responder {
 
   // The head of an answer whose body comes in pieces. It is flushed at once: a client
   // that watches waits for it before it waits for events.
+  //
+  // Status 101 takes the offer of a request with `websocket`; the head must then have
+  // sec-websocket-accept. From there on each piece is one or several whole frames
+  // (websocket.h); pings are answered and the closing frame is sent without the writer.
   virtual void Start(ResponseHead head) = 0;
   // Queues a piece and returns how many bytes are now queued and not yet on their way.
   // The writer stops at a bound of its own choice and goes on when told below; what is

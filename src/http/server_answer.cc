@@ -197,6 +197,11 @@ Answer::Piece Answer::Read(char* to, std::size_t max) {
   return piece;
 }
 
+bool Answer::is_between_pieces() const {
+  const MutexLock lock(mu_);
+  return offset_ == 0;
+}
+
 void Answer::Acknowledge() {
   const MutexLock lock(mu_);
   scheduled_ = false;

@@ -155,6 +155,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   };
   // Moves up to `max` bytes of the body to `to`.
   Piece Read(char* to, std::size_t max);
+  // Whether what was read so far ends where a piece that was written ends.
+  bool is_between_pieces() const;
   // From now on a change is pushed to the ready list again. Called before looking at it.
   void Acknowledge();
   // Calls `drained` if the queue has become empty since the last time.

@@ -15,6 +15,7 @@
 #include "api/yaml/yaml.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "base/trimmed.h"
 #include "herald/api/codec.h"
 #include "herald/api/patch.h"
 #include "herald/base/executor.h"
@@ -43,6 +44,10 @@ constexpr std::size_t kMaxEventsInline = 200;
 // One for such a list and one for whatever else there is to do meanwhile.
 constexpr int kThreads = 2;
 
+// Larger bodies in YAML are read on a thread of their own, one after the other: the parser
+// takes a second for what it just takes. Nobody else waits for them.
+constexpr std::size_t kMaxYamlInline = 64 * 1024;
+
 // How many lists of everything, not in pages, are read and encoded at once. Each may take
 // tens of megabytes, and whoever asks for more of them can come back.
 constexpr int kMaxWholeLists = 64;
@@ -50,10 +55,6 @@ constexpr std::int64_t kMaxPageEvents = 1000;  // what still counts as a page
 
 // How many events of a collection are being deleted at once.
 constexpr std::size_t kDeletionsAtOnce = 64;
-
-// Watches that name no timeout end after a while, not all at once (upstream's
-// --min-request-timeout, up to twice that).
-constexpr std::chrono::seconds kMinWatchTimeout{1800};
 
 constexpr Offer kObjectOffer{.shapes = true, .yaml = true, .protobuf = true};
 // For documents that have no protobuf form here.
@@ -202,12 +203,25 @@ void SendEncoded(Exchange* exchange, int code, std::string body) {
   }
 }
 
+// The keys that YAML has twice come in one text, a line each below a title; as warnings each
+// stands alone, as upstream has it (apiserver/pkg/endpoints/handlers/rest.go).
+void WarnOf(std::string_view error, Exchange* exchange) {
+  constexpr std::string_view kTitle = "yaml: unmarshal errors:\n";
+  if (!error.starts_with(kTitle)) return exchange->Warn(std::string(error));
+  error.remove_prefix(kTitle.size());
+  while (!error.empty()) {
+    const std::string_view line = error.substr(0, error.find('\n'));
+    error.remove_prefix(std::min(line.size() + 1, error.size()));
+    exchange->Warn(std::string(Trimmed(line)));
+  }
+}
+
 // Members that events do not have: refused, told, or passed over.
 Status JudgeFieldErrors(FieldValidation validation, const std::vector<std::string>& errors,
                         Exchange* exchange) {
   if (errors.empty()) return Status();
   if (validation == FieldValidation::kWarn) {
-    for (const std::string& error : errors) exchange->Warn(error);
+    for (const std::string& error : errors) WarnOf(error, exchange);
     return Status();
   }
   std::string joined;
@@ -233,19 +247,21 @@ Status AboutYaml(const Status& refusal, std::string_view yaml) {
 Result<Event> DecodeBody(EventApi api, MediaType media, FieldValidation validation,
                          Exchange* exchange) {
   std::string body = exchange->TakeBody();
+  const bool lenient = validation == FieldValidation::kIgnore;
   std::string yaml;
+  std::string duplicates;
   if (media == MediaType::kYaml) {
-    Result<std::string> json = YamlToJson(body);
+    Result<std::string> json = YamlToJson(body, lenient ? nullptr : &duplicates);
     if (!json) return Unrecognized(json.error().message(), "Event", body);
     yaml = std::exchange(body, *std::move(json));
   }
   std::vector<std::string> errors;
   const Codec& codec = media == MediaType::kProtobuf ? ProtobufCodec() : JsonCodec();
-  Result<Event> event =
-      codec.DecodeEvent(body, api, validation == FieldValidation::kIgnore ? nullptr : &errors);
+  Result<Event> event = codec.DecodeEvent(body, api, lenient ? nullptr : &errors);
   if (!event && media == MediaType::kYaml) {
     event = AboutYaml(event.error(), yaml);
   } else if (event) {
+    if (!duplicates.empty()) errors.insert(errors.begin(), std::move(duplicates));
     if (Status bad = JudgeFieldErrors(validation, errors, exchange); !bad.ok()) event = bad;
   }
   return event;
@@ -288,14 +304,17 @@ Result<DeleteOptions> ReadDeleteOptions(Exchange* exchange) {
   return options;
 }
 
-std::chrono::seconds WatchTimeout(const ListOptions& options) {
+// What the client asks for; or, where it names nothing, one to two times `min`, so that
+// watches that began together do not end together.
+std::chrono::seconds WatchTimeout(const ListOptions& options, std::chrono::seconds min) {
   // A year is as good as for ever, and can be added to any clock.
   constexpr std::chrono::seconds kMax{365 * 24 * 3600};
   const std::int64_t asked = options.timeout_seconds.value_or(0);
   if (asked > 0) return std::min(std::chrono::seconds(asked), kMax);
+  min = std::clamp(min, std::chrono::seconds(1), kMax);
   Random random(RandomSeed());
-  const double more = random.Unit() * static_cast<double>(kMinWatchTimeout.count());
-  return kMinWatchTimeout + std::chrono::seconds(static_cast<std::int64_t>(more));
+  const double more = random.Unit() * static_cast<double>(min.count());
+  return min + std::chrono::seconds(static_cast<std::int64_t>(more));
 }
 
 // The answer to a DELETE.
@@ -386,6 +405,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
         options_(std::move(options)),
         clock_(options_.clock != nullptr ? options_.clock : &SystemClock()),
         executor_({.threads = kThreads, .clock = clock_}),
+        slow_executor_({.threads = 1, .clock = clock_}),
         registry_(store, clock_),
         streams_(store, &executor_,
                  {.max_watches = options_.max_watches,
@@ -410,6 +430,25 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
 
   void Handle(Call call, std::shared_ptr<http::Responder> responder) {
     const auto exchange = std::make_shared<Exchange>(std::move(call), std::move(responder));
+    const http::Request& request = exchange->request();
+    if (request.body.size() > kMaxYamlInline &&
+        BodyMediaType(request.headers) == MediaType::kYaml) {
+      return slow_executor_.Post([self = shared_from_this(), exchange] { self->Answer(exchange); });
+    }
+    Answer(exchange);
+  }
+
+  void Stop() {
+    streams_.Stop();
+    namespaces_.Stop();
+  }
+  void StopThreads() {
+    slow_executor_.Stop();
+    executor_.Stop();
+  }
+
+ private:
+  void Answer(const ExchangePtr& exchange) {
     const Route route = FindRoute(exchange->call().info.path);
     const std::string& method = exchange->request().method;
     switch (route.kind) {
@@ -437,20 +476,12 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     exchange->SendStatus(NoSuchMethod());
   }
 
-  void Stop() {
-    streams_.Stop();
-    namespaces_.Stop();
-  }
-  void StopThreads() { executor_.Stop(); }
-
- private:
   // Negotiates the answer and checks what every request is held to; false where the
   // request has been answered with a refusal.
   static bool Begin(Exchange* exchange, const Offer& offer, bool is_list) {
     Status bad;
     if (!Accepts(exchange->request().headers, Offer())) bad = NotAcceptable(is_list);
     if (bad.ok()) bad = exchange->Accept(offer);
-    if (bad.ok()) bad = CheckTimeout(exchange->query());
     if (bad.ok()) bad = CheckShapeName(exchange->representation(), is_list);
     if (!bad.ok()) exchange->SendStatus(bad);
     return bad.ok();
@@ -719,15 +750,32 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       request.after = static_cast<store::Revision>(*version);
       request.not_older_than = *version;
     }
-    request.timeout = WatchTimeout(options);
-    const std::string content_type =
-        form.media == MediaType::kProtobuf
-            ? std::string(MediaTypeName(MediaType::kProtobuf)) + ";stream=watch"
-            : std::string(MediaTypeName(MediaType::kJson));
-    const Status refused =
-        streams_.Open(std::move(request), exchange->responder(),
-                      [&exchange, &content_type] { exchange->StartStream(content_type); });
+    request.timeout = WatchTimeout(options, options_.min_request_timeout);
+    const Result<std::function<void()>> start = BeginsWatch(exchange, &request.form);
+    if (!start) return exchange->SendStatus(start.error());
+    const Status refused = streams_.Open(std::move(request), exchange->responder(), *start);
     if (!refused.ok()) exchange->SendStatus(refused);
+  }
+
+  // What sends the head of a watch: the usual one, or that of a WebSocket where the client
+  // offers to use one. Its frames are then made for that.
+  static Result<std::function<void()>> BeginsWatch(const ExchangePtr& exchange, Form* form) {
+    if (exchange->request().websocket) {
+      Result<http::Headers> accepted = AcceptWebSocket(exchange->request());
+      if (!accepted) {
+        exchange->SetHeader("sec-websocket-version", std::string(kWebSocketVersion));
+        return accepted.error();
+      }
+      form->websocket = true;
+      return std::function<void()>(
+          [exchange, accepted = *std::move(accepted)] { exchange->StartWebSocket(accepted); });
+    }
+    const bool protobuf = form->media == MediaType::kProtobuf;
+    return std::function<void()>([exchange, protobuf] {
+      exchange->StartStream(protobuf
+                                ? std::string(MediaTypeName(MediaType::kProtobuf)) + ";stream=watch"
+                                : std::string(MediaTypeName(MediaType::kJson)));
+    });
   }
 
   void DeleteCollection(const ExchangePtr& exchange, const Route& route) {
@@ -792,13 +840,13 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       request.name = *name;
     }
     request.form = *form;
-    request.timeout = WatchTimeout(*options);
+    request.timeout = WatchTimeout(*options, options_.min_request_timeout);
     // Whoever has seen a list knows what was there, and is told what is new since now.
     request.initial_events = options->send_initial_events.value_or(
         options->resource_version.empty() || options->resource_version == "0");
-    const Status refused = namespaces_.Open(std::move(request), exchange->responder(), [&exchange] {
-      exchange->StartStream(MediaTypeName(MediaType::kJson));
-    });
+    const Result<std::function<void()>> start = BeginsWatch(exchange, &request.form);
+    if (!start) return exchange->SendStatus(start.error());
+    const Status refused = namespaces_.Open(std::move(request), exchange->responder(), *start);
     if (!refused.ok()) exchange->SendStatus(refused);
   }
 
@@ -912,6 +960,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   const ApiOptions options_;
   const Clock* const clock_;
   Executor executor_;
+  Executor slow_executor_;
   Registry registry_;
   WatchStreams streams_;
   NamespaceWatches namespaces_;

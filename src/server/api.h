@@ -39,6 +39,8 @@ struct ApiOptions {
   // refuses it. Null: none.
   std::function<Status(const User&, const Event& event)> admit{};
 
+  // How long a watch runs at least where its client names no time; twice that at most.
+  std::chrono::seconds min_request_timeout{1800};
   // Bounds of the watches of this server.
   std::size_t max_watches = 20'000;
   std::size_t max_watches_per_user = 5'000;

@@ -337,6 +337,89 @@ TEST_F(ApiTest, WatchesEndWithTheApi) {
   EXPECT_EQ(Get(std::string(kCore))->status(), 200) << "only watches are over";
 }
 
+TEST_F(ApiTest, LongYamlIsReadByAnotherThread) {
+  const std::string body = "metadata: {name: long, annotations: {a: " + std::string(100'000, 'x') +
+                           "}}\ninvolvedObject: {namespace: default}\n";
+  const Client created =
+      Do("POST", std::string(kCore), body, {{"content-type", "application/yaml"}});
+  created->WaitForEnd();
+  EXPECT_EQ(created->status(), 201) << created->body().substr(0, 300);
+}
+
+TEST_F(ApiTest, AWatchMayBeAWebSocket) {
+  Post(Pod("a"));
+  const auto watch = [&](std::string accept) {
+    auto responder = std::make_shared<TestResponder>();
+    Call call;
+    const std::string target = std::string(kCore) + "?watch=true&timeoutSeconds=1";
+    call.info = ParseRequestInfo("GET", target);
+    call.request.target = target;
+    call.request.websocket = true;
+    call.request.headers = {{"accept", std::move(accept)},
+                            {"sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="},
+                            {"sec-websocket-version", "13"},
+                            {"sec-websocket-protocol", "binary.k8s.io"}};
+    api_->Handle(std::move(call), responder);
+    return responder;
+  };
+  const Client text = watch("application/json");
+  EXPECT_EQ(text->status(), 101);
+  EXPECT_EQ(text->header("sec-websocket-accept"), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+  EXPECT_EQ(text->header("sec-websocket-protocol"), "binary.k8s.io");
+  const std::string message = text->body();
+  ASSERT_GT(message.size(), 4U);
+  // Longer than 125 bytes: the length stands in the two that follow.
+  EXPECT_EQ(message.substr(0, 2), "\x81\x7e");
+  EXPECT_EQ(static_cast<unsigned char>(message[2]) * 256U + static_cast<unsigned char>(message[3]),
+            message.size() - 4);
+  EXPECT_EQ(json::parse(message.substr(4)).at("type"), "ADDED");
+
+  const Client binary = watch("application/vnd.kubernetes.protobuf");
+  EXPECT_EQ(binary->body().substr(0, 2), "\x82\x7e");
+  EXPECT_EQ(binary->body().substr(4, 7),
+            "\x0a\x05"
+            "ADDED");
+  api_->Stop();
+}
+
+TEST_F(ApiTest, AWebSocketThatCannotBeIsRefused) {
+  for (const http::Headers& headers :
+       {http::Headers{{"sec-websocket-version", "13"}},
+        http::Headers{{"sec-websocket-key", "k"}, {"sec-websocket-version", "8"}},
+        http::Headers{{"sec-websocket-key", "k"},
+                      {"sec-websocket-version", "13"},
+                      {"sec-websocket-protocol", "a, b"}}}) {
+    auto responder = std::make_shared<TestResponder>();
+    Call call;
+    call.request.target = std::string(kCore) + "?watch=true";
+    call.info = ParseRequestInfo("GET", call.request.target);
+    call.request.websocket = true;
+    call.request.headers = headers;
+    api_->Handle(std::move(call), responder);
+    EXPECT_EQ(responder->status(), 400);
+  }
+}
+
+TEST_F(ApiTest, KeysThatYamlHasTwiceAreWarnedOfOrRefused) {
+  const std::string body =
+      "metadata: {name: twice}\ninvolvedObject: {namespace: default}\nreason: a\nreason: b\nx: 1\n";
+  const http::Headers yaml{{"content-type", "application/yaml"}};
+  const std::string said =
+      "yaml: unmarshal errors:\\n  line 4: key \\\"reason\\\" already set in map";
+  const Client strict = Do("POST", std::string(kCore) + "?fieldValidation=Strict", body, yaml);
+  EXPECT_EQ(strict->status(), 400);
+  EXPECT_NE(strict->body().find("strict decoding error: " + said + ", unknown field \\\"x\\\""),
+            std::string::npos)
+      << strict->body();
+  const Client warned = Do("POST", std::string(kCore) + "?dryRun=All", body, yaml);
+  EXPECT_EQ(warned->status(), 201);
+  EXPECT_EQ(warned->header("warning"), R"(299 - "line 4: key \"reason\" already set in map")");
+  const Client ignored =
+      Do("POST", std::string(kCore) + "?dryRun=All&fieldValidation=Ignore", body, yaml);
+  EXPECT_EQ(ignored->status(), 201);
+  EXPECT_EQ(ignored->header("warning"), "");
+}
+
 TEST_F(ApiTest, NamespacesAreThoseThatHaveEvents) {
   Do("POST", "/api/v1/namespaces/shop/events",
      R"({"metadata":{"name":"a"},"involvedObject":{"namespace":"shop"}})");

@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/trimmed.h"
 
 namespace herald::server {
@@ -57,6 +58,33 @@ std::vector<std::string> SplitGroups(std::string_view text) {
   return groups;
 }
 
+// Subprotocols of this name are tokens (upstream:
+// apiserver/pkg/authentication/request/websocket/protocol.go).
+constexpr std::string_view kTokenProtocol = "base64url.bearer.authorization.k8s.io.";
+
+std::vector<std::string_view> SplitProtocols(const http::Request& request) {
+  std::vector<std::string_view> names;
+  for (const http::Headers::Field& field : request.headers) {
+    if (field.name != "sec-websocket-protocol") continue;
+    for (std::string_view rest = field.value; !rest.empty();) {
+      const std::string_view name = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+      if (!Trimmed(name).empty()) names.push_back(Trimmed(name));
+    }
+  }
+  return names;
+}
+
+// The alphabet of URLs, not padded.
+std::optional<std::string> DecodeUrlBase64(std::string_view text) {
+  std::string plain(text);
+  if (plain.find_first_of("+/=\r\n") != std::string::npos) return std::nullopt;
+  std::replace(plain.begin(), plain.end(), '-', '+');
+  std::replace(plain.begin(), plain.end(), '_', '/');
+  plain.append((4 - plain.size() % 4) % 4, '=');
+  return Base64Decode(plain);
+}
+
 // Tokens are looked up by their digest, so that how long a wrong one takes tells
 // nothing about the right ones.
 using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
@@ -78,13 +106,32 @@ class TokenAuthenticator final : public Authenticator {
     if (header.size() < kScheme.size() ||
         !std::equal(kScheme.begin(), kScheme.end(), header.begin(),
                     [](char a, char b) { return a == (b | 0x20); }))
-      return std::optional<User>();
-    const auto user = users_.find(DigestOf(Trimmed(header.substr(kScheme.size()))));
+      return request.websocket ? OfWebSocket(request) : std::optional<User>();
+    return Find(Trimmed(header.substr(kScheme.size())));
+  }
+
+ private:
+  Result<std::optional<User>> Find(std::string_view token) const {
+    const auto user = users_.find(DigestOf(token));
     if (user == users_.end()) return Unauthorized();
     return std::optional<User>(user->second);
   }
 
- private:
+  // A browser cannot set headers of a WebSocket, but it can name subprotocols: one of them
+  // may be a token. There must be another, which can be answered with.
+  Result<std::optional<User>> OfWebSocket(const http::Request& request) const {
+    std::optional<std::string_view> encoded;
+    for (std::string_view name : SplitProtocols(request)) {
+      if (!name.starts_with(kTokenProtocol)) continue;
+      if (encoded) return Unauthorized();
+      encoded = name.substr(kTokenProtocol.size());
+    }
+    if (!encoded) return std::optional<User>();
+    const std::optional<std::string> token = DecodeUrlBase64(*encoded);
+    if (!token || token->empty() || WebSocketProtocols(request).empty()) return Unauthorized();
+    return Find(*token);
+  }
+
   const std::map<Digest, User> users_;
 };
 
@@ -197,6 +244,13 @@ Result<std::unique_ptr<Authenticator>> MakeRequestHeaderAuthenticator(
   if (!anchors) return anchors.error();
   return std::unique_ptr<Authenticator>(
       std::make_unique<RequestHeaderAuthenticator>(std::move(options), *std::move(anchors)));
+}
+
+std::vector<std::string> WebSocketProtocols(const http::Request& request) {
+  std::vector<std::string> names;
+  for (const std::string_view name : SplitProtocols(request))
+    if (!name.starts_with(kTokenProtocol)) names.emplace_back(name);
+  return names;
 }
 
 Result<User> Authenticate(const std::vector<std::unique_ptr<Authenticator>>& ways,

@@ -32,6 +32,9 @@ struct RequestHeaderOptions {
 };
 Result<std::unique_ptr<Authenticator>> MakeRequestHeaderAuthenticator(RequestHeaderOptions options);
 
+// The subprotocols that a WebSocket offers, without a token that is given as one.
+std::vector<std::string> WebSocketProtocols(const http::Request& request);
+
 // Asks each in turn; whoever is known is also in the group system:authenticated. A
 // request without credentials that anyone knows is refused: there is no anonymous user.
 Result<User> Authenticate(const std::vector<std::unique_ptr<Authenticator>>& ways,

@@ -35,6 +35,28 @@ TEST(TokenAuthenticator, KnowsUserUidAndGroups) {
   EXPECT_EQ(bob->name, "bob");
 }
 
+TEST(TokenAuthenticator, TakesATokenThatAWebSocketNamesAsASubprotocol) {
+  const auto ways = Tokens("secret?>1,alice,17\n");
+  const std::string token = "base64url.bearer.authorization.k8s.io.c2VjcmV0Pz4x";
+  struct Case {
+    std::string protocols;
+    bool websocket;
+    bool known;
+  };
+  for (const Case& c :
+       {Case{token + ", mine", true, true}, Case{"mine," + token, true, true},
+        Case{token, true, false}, Case{token + ", mine", false, false},
+        Case{token + "," + token + ",mine", true, false}, Case{token + "=, mine", true, false},
+        Case{token + "x, mine", true, false}, Case{"mine", true, false}}) {
+    http::Request request = WithHeaders({{"sec-websocket-protocol", c.protocols}});
+    request.websocket = c.websocket;
+    EXPECT_EQ(Authenticate(ways, request, {}).has_value(), c.known) << c.protocols;
+  }
+  EXPECT_EQ(WebSocketProtocols(WithHeaders({{"sec-websocket-protocol", token + " ,, mine"},
+                                            {"sec-websocket-protocol", "yours"}})),
+            (std::vector<std::string>{"mine", "yours"}));
+}
+
 TEST(TokenAuthenticator, RefusesWrongAndMissingTokens) {
   const auto ways = Tokens("secret-1,alice,17\n");
   for (const http::Headers& headers :

@@ -28,6 +28,9 @@ namespace {
 // More threads than this do not help: the store's one committer is busy by then.
 constexpr unsigned kMostThreads = 4;
 
+// As good as for ever, and can be added to any clock.
+constexpr std::chrono::seconds kMostTime{365 * 24 * 3600};
+
 int ThreadsFor(int wanted) {
   if (wanted > 0) return wanted;
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads));
@@ -61,7 +64,8 @@ class CurrentRetention {
 }  // namespace
 
 // Built from the store outwards and taken down in the opposite order: the listener goes
-// first, so that nobody asks the API any more, then the API, then the store.
+// first, so that nobody asks the API any more, then the API, then the store. The door comes
+// last, because that is where the store's last answers are counted.
 class Daemon::Impl {
  public:
   explicit Impl(DaemonOptions options) : options_(std::move(options)) {}
@@ -70,14 +74,21 @@ class Daemon::Impl {
   Status Start() {
     if (Status status = Retention::CheckTtl(options_.event_ttl); !status.ok())
       return Status(StatusReason::kBadRequest, fmt::format("--event-ttl: {}", status.message()));
+    if (options_.request_timeout.count() <= 0 || options_.request_timeout > kMostTime)
+      return Status(StatusReason::kBadRequest, "--request-timeout: must be from 1ms to 365d");
+    if (options_.history < std::chrono::seconds(1) || options_.history > kMostTime)
+      return Status(StatusReason::kBadRequest, "--history: must be from 1s to 365d");
     Result<Retention> retention = LoadRetention();
     if (!retention) return retention.error();
     retention_ = std::make_shared<CurrentRetention>(*std::move(retention));
     if (Status status = OpenStore(); !status.ok()) return status;
 
+    timers_ = std::make_unique<Executor>(Executor::Options{.threads = 1, .clock = nullptr});
     door_ = std::make_unique<FrontDoor>(
         store_.get(), FrontDoor::Options{.clock = nullptr,
-                                         .max_requests_in_flight = options_.max_requests_inflight});
+                                         .max_requests_in_flight = options_.max_requests_inflight,
+                                         .request_timeout = options_.request_timeout,
+                                         .executor = timers_.get()});
     if (Status status = LoadAuthenticators(); !status.ok()) return status;
     if (Status status = LoadRbac(); !status.ok()) return status;
     if (!options_.event_rate_limit_file.empty())
@@ -92,6 +103,7 @@ class Daemon::Impl {
     api.admit = [this](const User& user, const Event& event) {
       return rate_limit_.Admit(user, event, SystemClock().Steady());
     };
+    api.min_request_timeout = options_.min_request_timeout;
     api.max_watches_per_user = options_.max_watches_per_user;
     api.log = options_.log;
     api_ = std::make_unique<Api>(store_.get(), std::move(api));
@@ -116,10 +128,11 @@ class Daemon::Impl {
       server_->Drain(drain);
       server_->Stop();
     }
+    if (timers_) timers_->Stop();
     api_.reset();
     server_.reset();
-    door_.reset();
     store_.reset();
+    door_.reset();
   }
 
   void Reload() {
@@ -137,6 +150,7 @@ class Daemon::Impl {
     options.schema = Api::MakeSchema(
         [retention = retention_](const Event& event) { return retention->Keep(event); });
     options.max_bytes = options_.max_disk_bytes;
+    options.history = options_.history;
     if (options_.data_dir.empty()) {
       store_ = std::make_unique<store::MemoryStore>(std::move(options));
       return {};
@@ -301,6 +315,7 @@ class Daemon::Impl {
   std::shared_ptr<CurrentRetention> retention_;
   EventRateLimit rate_limit_;
   std::unique_ptr<store::Store> store_;
+  std::unique_ptr<Executor> timers_;  // of requests
   std::unique_ptr<FrontDoor> door_;
   std::unique_ptr<Api> api_;
   std::unique_ptr<http::Server> server_;

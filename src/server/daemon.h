@@ -36,12 +36,16 @@ struct DaemonOptions {
   std::chrono::seconds event_ttl{3600};
   std::string retention_file{};
   std::uint64_t max_disk_bytes = 0;  // 0: no cap
+  // How far back a watch or a paged list may begin.
+  std::chrono::seconds history{5 * 60};
 
   // How much is taken.
   std::string event_rate_limit_file{};
   std::size_t max_requests_inflight = 4000;
   std::size_t max_connections = 12'000;
   std::size_t max_watches_per_user = 5'000;
+  std::chrono::nanoseconds request_timeout = std::chrono::seconds(60);  // watches excluded
+  std::chrono::seconds min_request_timeout{1800};                       // of watches
 
   // How often files are looked at for changes.
   std::chrono::milliseconds reload_interval{2000};

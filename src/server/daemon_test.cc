@@ -243,6 +243,8 @@ TEST_F(DaemonTest, SaysInOneSentenceWhatIsWrong) {
   };
   const Case cases[] = {
       {[](DaemonOptions* o) { o->event_ttl = 0s; }, "--event-ttl: 0 would mean for ever"},
+      {[](DaemonOptions* o) { o->request_timeout = 0s; }, "--request-timeout: must be from"},
+      {[](DaemonOptions* o) { o->history = 0s; }, "--history: must be from"},
       {[](DaemonOptions* o) { o->token_auth_file = ""; }, "nobody could use this server"},
       {[](DaemonOptions* o) { o->token_auth_file = "/nowhere/t"; }, "/nowhere/t"},
       {[](DaemonOptions* o) { o->rbac_dir = "/nowhere/r"; }, "/nowhere/r"},

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "api/event_list_writer.h"
+#include "http/websocket.h"
 #include "server/stored_event.h"
 
 namespace herald::server {
@@ -109,7 +110,7 @@ std::string EncodeFrame(WatchType type, const Event& event, const Form& form, bo
   std::string out;
   if (form.shape == Shape::kPlain) {
     CodecOf(form.media).AppendWatchFrame(type, event, form.api, &out);
-    return out;
+    return Framed(std::move(out), form);
   }
   Form shown = form;
   // A bookmark is nothing but its metadata, so that comes along in any case.
@@ -122,13 +123,23 @@ std::string EncodeFrame(WatchType type, const Event& event, const Form& form, bo
   } else {
     AppendJsonFrame(WatchTypeName(type), object, &out);
   }
-  return out;
+  return Framed(std::move(out), form);
 }
 
 std::string EncodeErrorFrame(const Status& status, const Form& form) {
   std::string out;
   CodecOf(form.media).AppendWatchError(status, &out);
-  return out;
+  return Framed(std::move(out), form);
+}
+
+std::string Framed(std::string frame, const Form& form) {
+  if (!form.websocket) return frame;
+  constexpr std::size_t kLengthBytes = 4;  // before each frame of protobuf
+  const bool binary = form.media == MediaType::kProtobuf;
+  std::string message;
+  http::AppendWebSocketFrame(binary ? http::WebSocketOpcode::kBinary : http::WebSocketOpcode::kText,
+                             std::string_view(frame).substr(binary ? kLengthBytes : 0), &message);
+  return message;
 }
 
 }  // namespace herald::server

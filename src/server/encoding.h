@@ -21,6 +21,7 @@ struct Form {
   Shape shape = Shape::kPlain;
   MetaVersion meta_version = MetaVersion::kV1;
   TableObject table_object = TableObject::kMetadata;
+  bool websocket = false;  // of frames of a watch: each is a message of a WebSocket
 
   bool operator==(const Form&) const = default;
 };
@@ -37,5 +38,9 @@ Result<std::string> EncodeEventPage(const EventPage& page, const Form& form, Wal
 std::string EncodeFrame(WatchType type, const Event& event, const Form& form, bool with_columns,
                         WallTime now);
 std::string EncodeErrorFrame(const Status& status, const Form& form);
+
+// A frame as it travels: as it is, or as a message of a WebSocket, which is text where the
+// media type is and needs nobody to say how long it is.
+std::string Framed(std::string frame, const Form& form);
 
 }  // namespace herald::server

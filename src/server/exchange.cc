@@ -9,8 +9,11 @@
 
 #include "api/quote.h"
 #include "api/yaml/yaml.h"
+#include "base/trimmed.h"
 #include "base/uuid.h"
 #include "herald/api/codec.h"
+#include "http/websocket.h"
+#include "server/authentication.h"
 
 namespace herald::server {
 namespace {
@@ -214,6 +217,25 @@ void Exchange::SendStatus(const Status& status) {
   AddStatusHeaders(shown, &headers_);
   StatusBody answer = EncodeStatus(request().headers, query_, shown);
   Send(shown.code(), answer.content_type, std::move(answer.body));
+}
+
+Result<http::Headers> AcceptWebSocket(const http::Request& request) {
+  const auto refuse = [](std::string why) {
+    return Status(StatusReason::kBadRequest, std::move(why));
+  };
+  const std::string_view key = Trimmed(request.headers.Get("sec-websocket-key"));
+  if (key.empty()) return refuse("a WebSocket needs Sec-WebSocket-Key");
+  if (Trimmed(request.headers.Get("sec-websocket-version")) != kWebSocketVersion)
+    return refuse("missing or bad WebSocket Version");
+  http::Headers accepted{{"sec-websocket-accept", http::WebSocketAccept(key)}};
+  const std::vector<std::string> protocols = WebSocketProtocols(request);
+  if (protocols.size() > 1) return refuse("a watch has one subprotocol at most");
+  if (!protocols.empty()) accepted.Add("sec-websocket-protocol", protocols.front());
+  return accepted;
+}
+
+void Exchange::StartWebSocket(http::Headers accepted) {
+  responder_->Start({.status = 101, .headers = std::move(accepted)});
 }
 
 void Exchange::StartStream(std::string_view content_type) {

@@ -19,6 +19,12 @@ namespace herald::server {
 void AddCommonHeaders(const http::Request& request, std::string_view content_type,
                       http::Headers* headers);
 
+// What the head of a WebSocket says to a request that offers one, or why there can be none. As
+// golang.org/x/net/websocket below kube-apiserver, but that there need be no Origin, which
+// only browsers send: one subprotocol is accepted, whatever it is called.
+inline constexpr std::string_view kWebSocketVersion = "13";  // of RFC 6455
+Result<http::Headers> AcceptWebSocket(const http::Request& request);
+
 // An Exchange is one request and the answer that is being made for it: the query, what the
 // client accepts, and the headers that every answer carries. Whatever a request waits for
 // keeps it alive.
@@ -52,6 +58,8 @@ class Exchange {
   void SendStatus(const Status& status);
   // The head of a stream. The body is the caller's to write to responder().
   void StartStream(std::string_view content_type);
+  // The same as a WebSocket. REQUIRES: `accepted` is what AcceptWebSocket() has made
+  void StartWebSocket(http::Headers accepted);
 
  private:
   http::Headers TakeHeaders(std::string_view content_type);

@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "herald/base/clock.h"
+#include "herald/base/executor.h"
 #include "http/server.h"
 #include "server/api.h"
 #include "server/identity.h"
@@ -24,6 +25,9 @@ namespace herald::server {
 //
 //   connection -> [ health | who? -> may they? -> metrics | -> room? ] -> Api
 //
+// It also keeps the time: a request that is no watch and has no answer by its deadline gets 504
+// Timeout. What it asked for goes on and may still be done, as with kube-apiserver.
+//
 // /healthz, /livez and /readyz are open to everyone, for probes have no credentials;
 // they tell nothing but "ok", unless asked verbosely, which needs credentials.
 //
@@ -34,6 +38,11 @@ class FrontDoor {
     const Clock* clock = nullptr;  // borrowed; null: SystemClock()
     // Requests being answered at once, watches excluded; above it 429.
     std::size_t max_requests_in_flight = 4000;
+    // How long a request other than a watch may take; clients may ask for less (`timeout`).
+    std::chrono::nanoseconds request_timeout = std::chrono::seconds(60);
+    // Where deadlines are kept. Borrowed; stopped before the FrontDoor goes. Null: there
+    // are none.
+    Executor* executor = nullptr;
   };
 
   // The store is borrowed and outlives the FrontDoor. Nobody is known and nobody may do
@@ -51,8 +60,9 @@ class FrontDoor {
   bool Allows(const User& user, const RequestInfo& request) const;
 
   // What authenticated and permitted requests are handed to; set once, before the first
-  // request. Borrowed. `connections` is asked for what /metrics shows of them.
+  // request. Borrowed.
   void SetApi(Api* api);
+  // Asked for what /metrics shows of connections. There may be requests already.
   void SetConnectionStats(std::function<http::ServerStats()> connections);
 
   // From now on /readyz fails, so that load balancers look elsewhere.
@@ -65,6 +75,7 @@ class FrontDoor {
  private:
   using Ways = std::vector<std::unique_ptr<Authenticator>>;
   class CountedResponder;
+  class Deadlines;
 
   Result<User> WhoIs(const http::Request& request, const http::Peer& peer) const;
   http::Response Health(const http::Request& request, const http::Peer& peer,
@@ -74,13 +85,14 @@ class FrontDoor {
   const Options options_;
   const Clock& clock_;
   Metrics metrics_;
+  const std::shared_ptr<Deadlines> deadlines_;
   Api* api_ = nullptr;
-  std::function<http::ServerStats()> connections_;
   std::atomic<bool> stopping_{false};
   std::atomic<std::size_t> in_flight_{0};
 
-  // Held only to copy or to replace the pointers.
+  // Held only to copy or to replace what it guards.
   mutable Mutex mu_;
+  std::function<http::ServerStats()> connections_ GUARDED_BY(mu_);
   std::shared_ptr<const Ways> ways_ GUARDED_BY(mu_);
   std::shared_ptr<const Rbac> rbac_ GUARDED_BY(mu_);
 };

@@ -16,7 +16,8 @@ struct Watcher {
   NamespaceWatches::Request request;
   std::shared_ptr<http::Responder> responder;
   SteadyTime deadline;
-  bool has_begun = false;
+  bool has_head = false;   // frames may follow
+  bool has_begun = false;  // it has been told what there is
   bool needs_columns = false;
   std::set<std::string> known;
 };
@@ -34,7 +35,7 @@ std::string Frame(std::string_view type, const std::string& name, store::Revisio
   }
   std::string frame;
   AppendJsonFrame(type, object, &frame);
-  return frame;
+  return Framed(std::move(frame), form);
 }
 
 // What is different for this watcher.
@@ -83,16 +84,24 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
         parts.retry_after = kInterval;
         return Status(std::move(parts));
       }
+      // Before it can be told that the client has gone, or that the server stops.
+      watchers_.push_back(watcher);
     }
     start();
     watcher->responder->Observe({}, [self = weak_from_this(), watcher = watcher.get()] {
       if (const auto state = self.lock()) state->Remove(watcher);
     });
+    bool stopped = false;
     {
       MutexLock lock(mu_);
-      watchers_.push_back(std::move(watcher));
+      watcher->has_head = true;
+      stopped = stopped_;
     }
-    Look();
+    if (stopped) {
+      watcher->responder->End();
+    } else {
+      Look();
+    }
     return Status();
   }
 
@@ -128,6 +137,7 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
       if (list.revision < told_) return;  // another look was faster
       told_ = list.revision;
       for (const auto& watcher : watchers_) {
+        if (!watcher->has_head) continue;  // its own look comes
         news.emplace_back(watcher, Difference(list, watcher.get()));
       }
     }

@@ -317,9 +317,10 @@ Status CheckDeleteOptions(const DeleteOptions& options) {
   return std::move(errors).ToStatus("DeleteOptions");
 }
 
-Status CheckTimeout(const http::Query& query) {
+Result<std::optional<std::chrono::nanoseconds>> ParseTimeout(const http::Query& query) {
   const std::string* const text = FindParameter(query, "timeout");
-  if (text == nullptr || text->empty() || ParseGoDuration(*text)) return Status();
+  if (text == nullptr || text->empty()) return std::optional<std::chrono::nanoseconds>();
+  if (const auto timeout = ParseGoDuration(*text)) return timeout;
   return BadRequest(fmt::format(
       "invalid timeout specified in the request URL - time: invalid duration {}", Quoted(*text)));
 }

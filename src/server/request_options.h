@@ -68,8 +68,8 @@ Result<DeleteOptions> ParseDeleteOptions(const http::Query& query);
 // Whether they make sense, wherever they came from.
 Status CheckDeleteOptions(const DeleteOptions& options);
 
-// Whether `timeout` is a duration, where it is given.
-Status CheckTimeout(const http::Query& query);
+// How long the client is ready to wait (`timeout`); nothing where it does not say.
+Result<std::optional<std::chrono::nanoseconds>> ParseTimeout(const http::Query& query);
 
 // A version of the wire as the store's number. An error tells what is wrong with it in Go's
 // words, for callers to put their own around.

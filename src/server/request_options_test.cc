@@ -119,9 +119,11 @@ TEST(RequestOptionsTest, ChecksDeletions) {
 }
 
 TEST(RequestOptionsTest, ATimeoutMustBeADuration) {
-  EXPECT_TRUE(CheckTimeout(http::ParseQuery("timeout=32s")).ok());
-  EXPECT_TRUE(CheckTimeout(http::ParseQuery("timeout=")).ok());
-  EXPECT_EQ(CheckTimeout(http::ParseQuery("timeout=soon")).code(), 400);
+  using Timeout = std::optional<std::chrono::nanoseconds>;
+  EXPECT_EQ(ParseTimeout(http::ParseQuery("timeout=32s")).value(), std::chrono::seconds(32));
+  EXPECT_EQ(ParseTimeout(http::ParseQuery("timeout=")).value(), Timeout());
+  EXPECT_EQ(ParseTimeout(http::ParseQuery("limit=1")).value(), Timeout());
+  EXPECT_EQ(ParseTimeout(http::ParseQuery("timeout=soon")).error().code(), 400);
 }
 
 }  // namespace

@@ -16,13 +16,18 @@
 namespace herald::server {
 namespace {
 
-// What is there at the beginning is read in pages of this size: at 1 KB an event, two
-// pages fill the client's queue.
-constexpr std::int64_t kInitialPageEvents = 250;
-// How many changes a stream takes at once. After that others have their turn.
-constexpr std::size_t kMaxChangesAtOnce = 128;
+// What is there at the beginning is read in pages: a small one first, to see how large the
+// events are, then as many as fill the client's queue, but no more than this.
+constexpr std::int64_t kFirstPageEvents = 16;
+constexpr std::int64_t kMaxPageEvents = 250;
+// How many changes a stream takes from the store at once. Those for which there is no room
+// are kept for later, so it is not many.
+constexpr std::size_t kMaxChangesAtOnce = 32;
 // Small frames that are ready together travel together.
 constexpr std::size_t kChunkBytes = 64 * 1024;
+// From this size on a frame travels alone, because then all streams can share it; copies of
+// large ones, one for each of a thousand slow clients, would fill memory.
+constexpr std::size_t kSharedBytes = 4 * 1024;
 // How exact deadlines and bookmarks are.
 constexpr std::chrono::seconds kTick{1};
 
@@ -119,7 +124,7 @@ class RecentFrames {
     if (found == nullptr) {
       auto made = std::make_shared<SharedFrames>();
       found = change.Attach(made);
-      if (found == made) Remember(std::move(made));
+      if (found == made) Remember(std::move(made), BytesOf(change));
     }
     return std::static_pointer_cast<SharedFrames>(found);
   }
@@ -127,21 +132,40 @@ class RecentFrames {
  private:
   // Some 5 KB each: two events and their frames in one or two forms.
   static constexpr std::size_t kMaxRemembered = 4096;
+  // Of the values that they were made of; what was made takes some three times as much.
+  static constexpr std::size_t kMaxRememberedBytes = 16u << 20;
 
-  void Remember(std::shared_ptr<SharedFrames> frames) {
-    std::shared_ptr<SharedFrames> oldest;
+  struct Remembered {
+    std::shared_ptr<SharedFrames> frames;
+    std::size_t bytes;
+  };
+
+  static std::size_t BytesOf(const store::Change& change) {
+    std::size_t bytes = change.deleted() ? 0 : change.current().value->size();
+    if (const std::optional<store::Entry>& previous = change.previous()) {
+      bytes += previous->value->size();
+    }
+    return bytes;
+  }
+
+  void Remember(std::shared_ptr<SharedFrames> frames, std::size_t bytes) {
+    std::vector<Remembered> oldest;
     {
       MutexLock lock(mu_);
-      remembered_.push_back(std::move(frames));
-      if (remembered_.size() <= kMaxRemembered) return;
-      oldest = std::move(remembered_.front());
-      remembered_.pop_front();
+      remembered_.push_back({std::move(frames), bytes});
+      bytes_ += bytes;
+      while (remembered_.size() > kMaxRemembered || bytes_ > kMaxRememberedBytes) {
+        bytes_ -= remembered_.front().bytes;
+        oldest.push_back(std::move(remembered_.front()));
+        remembered_.pop_front();
+      }
     }
-    oldest->Forget();
+    for (const Remembered& one : oldest) one.frames->Forget();
   }
 
   Mutex mu_;
-  std::deque<std::shared_ptr<SharedFrames>> remembered_ GUARDED_BY(mu_);
+  std::deque<Remembered> remembered_ GUARDED_BY(mu_);
+  std::size_t bytes_ GUARDED_BY(mu_) = 0;  // of all that are remembered
 };
 
 }  // namespace
@@ -268,12 +292,15 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     }
   }
 
-  bool is_full() const { return responder_->queued() + buffer_.size() >= kMaxQueuedBytes; }
+  bool is_full() const {
+    const std::size_t waiting = buffer_.size() + (shared_ != nullptr ? shared_->size() : 0);
+    return responder_->queued() + waiting >= kMaxQueuedBytes;
+  }
 
   void ReadPage(std::string continue_token) {
     phase_ = Phase::kReading;
     ListOptions options;
-    options.limit = kInitialPageEvents;
+    options.limit = page_limit_;
     options.continue_ = std::move(continue_token);
     ReadEventPage(state_->store(), request_.filter, options,
                   [self = shared_from_this()](Result<EventPage> page) {
@@ -298,6 +325,13 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     }
     page_ = std::move(*arrived).value();
     next_in_page_ = 0;
+    // A slow client keeps a page waiting, so that must not be large either.
+    std::size_t bytes = 0;
+    for (const store::Entry& entry : page_.entries) bytes += entry.value->size();
+    if (bytes > 0) {
+      const auto fit = static_cast<std::int64_t>(kMaxQueuedBytes * page_.entries.size() / bytes);
+      page_limit_ = std::clamp<std::int64_t>(fit, 1, kMaxPageEvents);
+    }
     phase_ = Phase::kInitial;
     if (request_.not_older_than > static_cast<std::uint64_t>(page_.revision)) {
       Fail(TooLargeResourceVersion(request_.not_older_than, page_.revision, kTick));
@@ -341,16 +375,24 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
   void WriteChanges() {
     const WallTime now = state_->clock().Now();
     while (!is_full()) {
-      Result<store::Watch::Batch> batch = watch_->Next(kMaxChangesAtOnce);
-      if (!batch) {
-        return Fail(batch.error().Is(StatusReason::kExpired) ? Expired() : batch.error());
+      if (next_in_batch_ == batch_.changes.size()) {
+        Result<store::Watch::Batch> batch = watch_->Next(kMaxChangesAtOnce);
+        if (!batch) {
+          return Fail(batch.error().Is(StatusReason::kExpired) ? Expired() : batch.error());
+        }
+        batch_ = *std::move(batch);
+        next_in_batch_ = 0;
       }
-      progress_ = std::max(progress_, batch->revision);
-      if (batch->changes.empty()) break;
-      for (const auto& change : batch->changes) {
+      if (!batch_.changes.empty()) {
+        const std::shared_ptr<const store::Change> change =
+            std::move(batch_.changes[next_in_batch_++]);
         WriteChange(*change, now);
         if (phase_ == Phase::kDone) return;
+        progress_ = std::max(progress_, change->revision());
       }
+      if (next_in_batch_ < batch_.changes.size()) continue;
+      progress_ = std::max(progress_, batch_.revision);
+      if (batch_.changes.empty()) break;
     }
     Flush();
   }
@@ -401,6 +443,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
   bool TakeColumns() { return std::exchange(needs_columns_, false); }
 
   void Put(std::string frame) {
+    if (shared_ != nullptr && shared_->size() >= kSharedBytes) Flush();
     if (shared_ != nullptr) buffer_ = *std::exchange(shared_, nullptr);
     if (buffer_.empty()) {
       buffer_ = std::move(frame);
@@ -409,8 +452,10 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     }
     if (buffer_.size() >= kChunkBytes) Flush();
   }
-  // A frame that others get, too: alone it travels as it is, among others it is copied.
+  // A frame that others get, too: alone it travels as it is, among others it is copied, unless
+  // it is large.
   void Put(const http::Chunk& frame) {
+    if (frame->size() >= kSharedBytes) Flush();
     if (shared_ == nullptr && buffer_.empty()) {
       shared_ = frame;
       return;
@@ -436,6 +481,8 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
   void Finish() {
     phase_ = Phase::kDone;
     watch_.reset();
+    batch_ = {};
+    next_in_batch_ = 0;
     page_ = EventPage();
     state_->Remove(shared_from_this(), request_.user);
   }
@@ -456,7 +503,10 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
   Phase phase_ = Phase::kReading;
   EventPage page_;
   std::size_t next_in_page_ = 0;
+  std::int64_t page_limit_ = kFirstPageEvents;
   std::unique_ptr<store::Watch> watch_;
+  store::Watch::Batch batch_;  // what was taken from it last
+  std::size_t next_in_batch_ = 0;
   store::Revision progress_ = 0;  // all changes up to here have been seen
   store::Revision told_ = 0;      // and the client knows it up to here
   bool needs_columns_;

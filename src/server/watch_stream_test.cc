@@ -184,6 +184,33 @@ TEST_F(WatchStreamTest, ASlowClientHoldsUpNobodyAndMissesNothing) {
   EXPECT_EQ(slow->body(), quick->body());
 }
 
+TEST_F(WatchStreamTest, ManyLargeChangesAtOnceDoNotOverfillTheQueueOfASlowClient) {
+  const std::string text(100'000, 'x');
+  const auto slow = Open(Request());
+  const auto quick = Open(Request());
+  slow->StopReading();
+  for (int i = 0; i < 100; ++i) {
+    Put("e" + std::to_string(100 + i), [&](Event* event) { event->message = text; });
+  }
+  executor_.RunUntilIdle();
+  WatchRequest request = Request();
+  request.initial_events = true;
+  const auto late = std::make_shared<TestResponder>();
+  late->StopReading();
+  ASSERT_TRUE(streams_.Open(request, late, [&] { late->Start({}); }).ok());
+  executor_.RunUntilIdle();
+  for (const auto& client : {slow, late}) {
+    EXPECT_LT(client->queued(), WatchStreams::kMaxQueuedBytes + 2 * text.size());
+    while (!Frames(*client).ends_with("ADDED e199@100")) {
+      const std::size_t before = client->body().size();
+      client->ReadAll();
+      executor_.RunUntilIdle();
+      ASSERT_GT(client->body().size(), before) << "it does not go on";
+    }
+    EXPECT_EQ(client->body(), quick->body());
+  }
+}
+
 TEST_F(WatchStreamTest, AClientThatIsTooSlowIsToldThatItIsTooLate) {
   WatchRequest request = Request();
   const auto client = Open(request);

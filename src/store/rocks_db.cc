@@ -1,5 +1,6 @@
 #include "store/rocks_db.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/convenience.h>
@@ -10,12 +11,16 @@
 #include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/write_batch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <ctime>
+#include <filesystem>
 #include <iterator>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -53,26 +58,72 @@ class ErrorListener final : public rocksdb::EventListener {
   const std::function<void(const Status&)> report_;
 };
 
-// RocksDB's own log, in the file LOG, and what it says of write-ahead logs that it cannot
-// read: its Status does not name the file.
+// The file LOG, for those who want to know what RocksDB does. What cannot be written to it is
+// lost, and nothing else. (RocksDB's own logger asserts that nothing is logged after a write has
+// failed, and Debian's library is built with its assertions: a full disk would be the end.)
+//
+// Thread-confined.
+class LogFile {
+ public:
+  explicit LogFile(const std::filesystem::path& path) : path_(path.string()) { Begin(); }
+  ~LogFile() { Close(); }
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  void Write(std::string_view message) {
+    if (bytes_ > kMaxBytes) Begin();
+    if (file_ < 0) return;
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    gmtime_r(&now, &parts);
+    std::array<char, 32> time{};
+    const std::size_t size = std::strftime(time.data(), time.size(), "%Y-%m-%dT%H:%M:%SZ ", &parts);
+    std::string line(time.data(), size);
+    line.append(message);
+    if (!line.ends_with('\n')) line += '\n';
+    bytes_ += line.size();
+    [[maybe_unused]] const ssize_t written = ::write(file_, line.data(), line.size());
+  }
+
+ private:
+  // Two of them, the second being the one before.
+  static constexpr std::size_t kMaxBytes = 4u << 20;
+
+  void Begin() {
+    Close();
+    std::error_code ignored;
+    std::filesystem::rename(path_, path_ + ".old", ignored);
+    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    bytes_ = 0;
+  }
+  void Close() {
+    if (file_ >= 0) ::close(file_);
+    file_ = -1;
+  }
+
+  const std::string path_;
+  int file_ = -1;
+  std::size_t bytes_ = 0;
+};
+
+// What RocksDB says goes to a file, and what it says of write-ahead logs that it cannot
+// read is kept: its Status does not name the file. Thread-safe.
 class Listening final : public rocksdb::Logger {
  public:
-  explicit Listening(std::shared_ptr<rocksdb::Logger> file)
-      : Logger(rocksdb::InfoLogLevel::INFO_LEVEL), file_(std::move(file)) {}
+  // Empty: to no file.
+  explicit Listening(const std::filesystem::path& file)
+      : Logger(rocksdb::InfoLogLevel::INFO_LEVEL) {
+    if (!file.empty()) file_.emplace(file);
+  }
 
   using Logger::Logv;
   void Logv(const char* format, std::va_list arguments) override {
-    std::va_list again;
-    va_copy(again, arguments);
     std::array<char, 1'000> text{};
-    std::vsnprintf(text.data(), text.size(), format, again);
-    va_end(again);
+    std::vsnprintf(text.data(), text.size(), format, arguments);
     const std::string_view line = text.data();
-    if (line.find(".log: dropping") != std::string_view::npos) {
-      MutexLock lock(mu_);
-      damage_ = line;
-    }
-    if (file_) file_->Logv(format, arguments);
+    MutexLock lock(mu_);
+    if (line.find(".log: dropping") != std::string_view::npos) damage_ = line;
+    if (file_) file_->Write(line);
   }
 
   std::string damage() const {
@@ -81,8 +132,8 @@ class Listening final : public rocksdb::Logger {
   }
 
  private:
-  const std::shared_ptr<rocksdb::Logger> file_;
   mutable Mutex mu_;
+  std::optional<LogFile> file_ GUARDED_BY(mu_);
   std::string damage_ GUARDED_BY(mu_);
 };
 
@@ -180,8 +231,6 @@ rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
   rocks.allow_concurrent_memtable_write = false;
   rocks.enable_write_thread_adaptive_yield = false;
   rocks.bytes_per_sync = 1u << 20;
-  rocks.keep_log_file_num = 5;
-  rocks.max_log_file_size = 4u << 20;
 
   rocks.compression = FastCompression();
   rocks.level_compaction_dynamic_level_bytes = true;
@@ -233,12 +282,8 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
     }
   }
 
-  std::shared_ptr<rocksdb::Logger> log_file;
-  if (!options.read_only) {
-    // Without the file, all else works as well.
-    rocksdb::CreateLoggerFromOptions(path, rocks, &log_file).PermitUncheckedError();
-  }
-  const auto listening = std::make_shared<Listening>(std::move(log_file));
+  const auto listening = std::make_shared<Listening>(options.read_only ? std::filesystem::path()
+                                                                       : options.directory / "LOG");
   rocks.info_log = listening;
 
   std::vector<rocksdb::ColumnFamilyDescriptor> families;

@@ -15,7 +15,8 @@ import re
 import protobuf
 
 HEADERS = ['Content-Type', 'Cache-Control', 'Warning', 'Audit-Id', 'X-Content-Type-Options', 'Retry-After', 'Allow',
-           'Vary', 'ETag', 'Location', 'Www-Authenticate', 'Content-Encoding', 'Accept-Patch']
+           'Vary', 'ETag', 'Location', 'Www-Authenticate', 'Content-Encoding', 'Accept-Patch', 'Upgrade',
+           'Sec-WebSocket-Accept', 'Sec-WebSocket-Protocol', 'Sec-WebSocket-Version']
 
 # A time this near to now was made by the server, not by a scenario.
 NOW_SECONDS = 900
@@ -120,6 +121,22 @@ class Normaliser:
             result['unreadable'] = f'{content_type}: {problem}: {body[:200]!r}'
             return result
         result['text'] = self.text(name, self._select(select, status, text))
+        return result
+
+    def websocket(self, name, headers, messages, end):
+        """The messages of a WebSocket, each a pair of its kind and its bytes."""
+        result = {'name': name, 'status': 101, 'headers': self._headers(name, headers, None), 'end': end, 'messages': []}
+        for kind, payload in messages:
+            try:
+                if kind == 'text':
+                    frame = self._frame(name, payload.decode('utf-8'))
+                else:
+                    # A stream has a length before each frame, a message needs none.
+                    stream = len(payload).to_bytes(4, 'big') + payload
+                    frame = self.value(name, protobuf.decode_watch(stream)[0], ())
+            except (ValueError, KeyError, IndexError) as problem:
+                frame = {'unreadable': f'{problem}: {payload[:200]!r}'}
+            result['messages'].append({'kind': kind, **frame})
         return result
 
     def _headers(self, name, headers, audit_id):

@@ -14,12 +14,14 @@
 #include <optional>
 #include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "api/json.h"
 #include "api/json_writer.h"
+#include "api/quote.h"
 #include "base/check.h"
 
 // Two directions of one mapping, whose rules are those of the YAML library behind
@@ -31,6 +33,20 @@ namespace {
 // How deep aliases may nest what the parser, which stops at 500 levels, let through.
 // More would be a loop through anchors; Go's JSON encoder would stop later, at a cost.
 constexpr int kMaxDepth = 1000;
+// What aliases may add to a text, in bytes: a thousand times more than those of any manifest,
+// and some 20 ms of work.
+constexpr std::size_t kMaxExpansionBytes = 1u << 20;
+// What a byte of the text itself may cost, in the same measure: an empty list has two of them
+// and a key and a value may be one byte each.
+constexpr std::size_t kCostOfAByte = 4;
+// How many keys that a map has twice are told: whoever has more of them has other
+// troubles, and a body of 3 MB could have half a million.
+constexpr std::size_t kMaxDuplicates = 100;
+// How many characters of a text may mean something to the parser, wherever they stand: each may
+// cost it 300 bytes and three microseconds, because it looks ahead to the end of the line.
+// No object comes near: its annotations may have 256 KiB in all.
+constexpr std::string_view kMarks = "[]{},:-?&*!\n";
+constexpr std::ptrdiff_t kMaxMarks = 512 * 1024;
 // Where long texts are folded, as the library does unless told otherwise.
 constexpr std::size_t kBestWidth = 80;
 // A longer key is written behind a question mark.
@@ -317,12 +333,28 @@ std::vector<Node> ReadNodes(std::string yaml) {
 // Writes nodes as JSON. Thread-confined, used once.
 class JsonMaker {
  public:
-  explicit JsonMaker(std::vector<Node> nodes) : nodes_(std::move(nodes)) {}
+  JsonMaker(std::vector<Node> nodes, std::size_t text_bytes)
+      : nodes_(std::move(nodes)),
+        max_cost_(kMaxExpansionBytes + kCostOfAByte * text_bytes),
+        budget_(max_cost_) {}
 
   Result<std::string> Make() {
     if (nodes_.empty()) return std::string("null");
     if (!Write(0, 0)) return error_;
     return std::move(out_);
+  }
+
+  // Which keys maps have twice, as the library's strict reading puts it; empty where none
+  // has. What a merge brings in counts as if it stood there. Looks also into values that
+  // Make() never saw, because a later one of the same key replaced them: whatever stands in
+  // there, it ends somewhere.
+  std::string Duplicates() {
+    budget_ = max_cost_;
+    if (!nodes_.empty()) FindDuplicates(0, 0);
+    if (duplicates_.empty()) return {};
+    std::string text = "yaml: unmarshal errors:";
+    for (const std::string& duplicate : duplicates_) text += "\n  " + duplicate;
+    return text;
   }
 
  private:
@@ -406,6 +438,11 @@ class JsonMaker {
     return node.text;
   }
 
+  static bool IsMerge(const Node& key, const Node& given) {
+    return key.kind == Node::Kind::kScalar && key.text == "<<" &&
+           given.kind == Node::Kind::kScalar && (key.plain || ShortTag(key.tag) == "merge");
+  }
+
   // The members of a map with what its merge keys bring in. Each comes where its key
   // first stood, with the value that came last: a merge also replaces what was before it.
   bool Collect(NodeIndex index, int depth, Members* members) {
@@ -416,10 +453,7 @@ class JsonMaker {
     for (std::size_t i = 0; i + 1 < map.children.size(); i += 2) {
       const Node& key = nodes_[Resolved(map.children[i])];
       if (!Spend(key, 1 + key.text.size())) return false;
-      const bool merges = key.kind == Node::Kind::kScalar && key.text == "<<" &&
-                          nodes_[map.children[i]].kind == Node::Kind::kScalar &&
-                          (key.plain || ShortTag(key.tag) == "merge");
-      if (merges) {
+      if (IsMerge(key, nodes_[map.children[i]])) {
         if (!Merge(map.children[i + 1], depth, members)) return false;
         continue;
       }
@@ -450,6 +484,60 @@ class JsonMaker {
       if (!Collect(element, depth + 1, members)) return false;
     }
     return true;
+  }
+
+  // A key as Go's %#v shows it, which tells a number from the same digits in quotes.
+  static std::string ShownKey(const Scalar& value, const Node& node) {
+    if (const auto* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
+    if (const auto* i = std::get_if<std::int64_t>(&value)) return std::to_string(*i);
+    if (const auto* d = std::get_if<double>(&value)) return FormatG(*d);
+    return Quoted(node.text);
+  }
+
+  void FindDuplicates(NodeIndex given, int depth) {
+    const NodeIndex index = Resolved(given);
+    if (!HasRoom(nodes_[index])) return;
+    if (nodes_[index].kind == Node::Kind::kMap) {
+      std::unordered_set<std::string> keys;
+      FindDuplicates(index, depth, &keys);
+    } else if (depth < kMaxDepth) {
+      for (const NodeIndex child : nodes_[index].children) FindDuplicates(child, depth + 1);
+    }
+  }
+
+  // `keys` are those that the map has already.
+  void FindDuplicates(NodeIndex map, int depth, std::unordered_set<std::string>* keys) {
+    if (depth >= kMaxDepth) return;
+    const std::vector<NodeIndex>& children = nodes_[map].children;
+    for (std::size_t i = 0; i + 1 < children.size(); i += 2) {
+      const Node& key = nodes_[Resolved(children[i])];
+      if (!HasRoom(key)) return;
+      const NodeIndex value = children[i + 1];
+      if (IsMerge(key, nodes_[children[i]])) {
+        const Node& merged = nodes_[Resolved(value)];
+        if (merged.kind == Node::Kind::kMap) {
+          FindDuplicates(Resolved(value), depth + 1, keys);
+        } else {
+          for (auto it = merged.children.rbegin(); it != merged.children.rend(); ++it)
+            FindDuplicates(Resolved(*it), depth + 1, keys);
+        }
+        continue;
+      }
+      FindDuplicates(value, depth + 1);
+      const std::optional<Scalar> name = Read(key);
+      if (!name) return;
+      const std::string shown = ShownKey(*name, key);
+      // To Go 1 and 1.0 are two keys, though both are shown as 1.
+      if (keys->insert(std::holds_alternative<double>(*name) ? shown + " (float)" : shown).second)
+        continue;
+      duplicates_.push_back("line " + std::to_string(nodes_[value].line) + ": key " + shown +
+                            " already set in map");
+    }
+  }
+
+  // Whether to look any further: enough is enough.
+  bool HasRoom(const Node& node) {
+    return duplicates_.size() < kMaxDuplicates && Spend(node, 1 + node.text.size());
   }
 
   bool WriteScalar(const Node& node) {
@@ -521,9 +609,11 @@ class JsonMaker {
   }
 
   std::vector<Node> nodes_;
-  std::size_t budget_ = kMaxYamlExpandedBytes;
+  const std::size_t max_cost_;
+  std::size_t budget_;
   std::string out_;
   Status error_;
+  std::vector<std::string> duplicates_;
 };
 
 // ---------------------------------------------------------------- writing
@@ -907,7 +997,10 @@ class YamlMaker {
 
 }  // namespace
 
-Result<std::string> YamlToJson(std::string_view yaml) {
+Result<std::string> YamlToJson(std::string_view yaml, std::string* duplicates) {
+  const auto is_mark = [](char c) { return kMarks.find(c) != std::string_view::npos; };
+  if (std::count_if(yaml.begin(), yaml.end(), is_mark) > kMaxMarks)
+    return Refused(0, "the document has too many parts");
   try {
     std::vector<Node> nodes = ReadNodes(std::string(yaml));
     if (yaml.find_first_of("'\"") != std::string_view::npos) {
@@ -915,7 +1008,10 @@ Result<std::string> YamlToJson(std::string_view yaml) {
       // document for one, so that a text that was cut off is refused here.
       ReadNodes(std::string(yaml) + "\n...\n");
     }
-    return JsonMaker(std::move(nodes)).Make();
+    JsonMaker maker(std::move(nodes), yaml.size());
+    Result<std::string> json = maker.Make();
+    if (json && duplicates != nullptr) *duplicates = maker.Duplicates();
+    return json;
   } catch (const YAML::Exception& e) {
     return Refused(e.mark.is_null() ? 0 : e.mark.line + 1, e.msg);
   }

@@ -18,7 +18,8 @@ TEST(Yaml, MeansWhatItMeansToKubernetes) {
   for (const Vector& vector : LoadGolden("yaml.json")) {
     if (vector.at("direction") != "json") continue;
     SCOPED_TRACE(vector.dump());
-    const Result<std::string> json = YamlToJson(Bytes(vector, "input"));
+    std::string duplicates;
+    const Result<std::string> json = YamlToJson(Bytes(vector, "input"), &duplicates);
     EXPECT_EQ(json.has_value(), vector.at("ok").get<bool>())
         << (json ? *json : json.error().ToString());
     if (!json) {
@@ -28,6 +29,26 @@ TEST(Yaml, MeansWhatItMeansToKubernetes) {
     if (!vector.at("ok").get<bool>()) continue;
     EXPECT_EQ(nlohmann::json::parse(*json).dump(),
               nlohmann::json::parse(Bytes(vector, "json")).dump());
+    EXPECT_EQ(duplicates, vector.value("strict", ""));
+  }
+}
+
+TEST(Yaml, DoesNotTellOfDuplicatesWithoutEnd) {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "a: {b: 1, b: 2}\n";
+  std::string duplicates;
+  ASSERT_TRUE(YamlToJson(text, &duplicates));
+  EXPECT_TRUE(duplicates.starts_with("yaml: unmarshal errors:\n  line 1: key \"b\" already set"));
+  EXPECT_LT(duplicates.size(), 10'000U);
+}
+
+TEST(Yaml, LooksForDuplicatesInALoopThatWasReplacedAndComesBack) {
+  for (const char* text : {"a: &a [*a]\na: 1\n", "a: &a {b: *a, b: *a}\na: 1\n",
+                           "a: &a {<<: *a}\na: 1\n", "a: {<<: [1, {b: 1}]}\na: 1\n"}) {
+    SCOPED_TRACE(text);
+    std::string duplicates;
+    if (!YamlToJson(text, &duplicates)) continue;
+    EXPECT_FALSE(duplicates.empty());
   }
 }
 
@@ -70,6 +91,17 @@ TEST(Yaml, DoesNotFollowABombOfMerges) {
             before + "]}\n";
   }
   EXPECT_FALSE(YamlToJson(text));
+}
+
+TEST(Yaml, RefusesWhatWouldTakeTheParserTooMuch) {
+  std::string list = "[";
+  while (list.size() < 3'000'000) list += "a,";
+  for (const std::string& text : {std::string(3'000'000, '{'), list, std::string(600'000, '\n')}) {
+    const Result<std::string> json = YamlToJson(text);
+    ASSERT_FALSE(json);
+    EXPECT_EQ(json.error().message(), "yaml: the document has too many parts");
+  }
+  EXPECT_TRUE(YamlToJson("message: \"" + std::string(300'000, 'x') + "\"\n"));
 }
 
 TEST(Yaml, RefusesNestingThatWouldNotFitTheStack) {

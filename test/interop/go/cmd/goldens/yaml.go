@@ -7,7 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// yamlVectors turns YAML into JSON, with the members of maps sorted, and JSON into YAML.
+// yamlVectors turns YAML into JSON, with the members of maps sorted, and JSON into YAML. Where a
+// strict reading refuses what a lenient one takes, it says why.
 func yamlVectors() []vector {
 	var out []vector
 	for i, text := range yamlTexts() {
@@ -16,6 +17,9 @@ func yamlVectors() []vector {
 		v = v.with("ok", err == nil)
 		if err == nil {
 			v = v.text("json", json)
+			if _, strict := yaml.YAMLToJSONStrict([]byte(text)); strict != nil {
+				v = v.text("strict", []byte(strict.Error()))
+			}
 		}
 		out = append(out, v)
 	}
@@ -53,7 +57,13 @@ func yamlTexts() []string {
 		2001-12-14 2001-2-3 2001-02-30 2001-1-1T1:2:3Z 2001-01-01t01:02:03+01:00 2001-13-01 20010-01-01 1-1 --- -- - -a - +a 0xZ 0o8 0b2 5e 5e+ 1.2.3 <<  = ! `) {
 		texts = append(texts, "v: "+s+"\n")
 	}
-	return texts
+	// What a map has twice.
+	return append(texts,
+		"a: 1\na: 2\na: 3\n", "a: {b: 1, b: 2}\na: {c: 1, c: 2}\n", "- a: 1\n  a: 2\n- b: 1\n  b: 2\n", "{a: 1, a: 2}", "{\"a\": 1, \"a\": 2}",
+		"1: a\n1: b\n", "0x10: a\n16: b\n", "1.5: a\n1.5: b\n", "1e6: a\n1000000.0: b\n", "yes: a\ntrue: b\n", "2001-12-14: a\n\"2001-12-14\": b\n",
+		"a:\n  - 1\na:\n  - 2\n", "a: |\n  x\na: |\n  y\n", "a: >-\n  x\n\na:\n\n  y\n", "a: 1\n'a': 2\n\"a\": 3\n", "\"tab\\t\": 1\n\"tab\\t\": 2\n", "é: 1\né: 2\n",
+		"x: &x {a: 1, a: 2}\ny: *x\nz: *x\n", "x: &x {a: 1}\ny:\n  a: 2\n  <<: *x\n  a: 3\n", "x: &x {a: 1}\ny: &y {a: 2}\nz:\n  <<: [*x, *y]\n",
+		"&k a: 1\n*k : 2\n", "a: 1\n? a\n: 2\n", "a: ''\na: \"\"\n", "a: ~\na: ~\n")
 }
 
 func yamlDocuments() []string {
