@@ -350,7 +350,7 @@ TEST_F(EtcdStoreTest, StartsWithoutEtcdAndFindsItLater) {
   EXPECT_TRUE(SuiteWatch(store, "", 0).error().Is(StatusReason::kServiceUnavailable));
   etcd.Restart(0);
   while (store.full_lists() == 0) {
-    TryPut(store, "/a", "v");
+    (void)TryPut(store, "/a", "v");
   }
   store.Maintain();
   EXPECT_TRUE(store.Health().ok()) << store.Health().ToString();
