@@ -143,7 +143,8 @@ EtcdStore::EtcdStore(StoreOptions options, EtcdStoreOptions etcd)
           hub_.get())) {}
 
 void EtcdStore::Start(std::unique_ptr<EtcdClient> client) {
-  client_ = std::move(client);
+  owned_client_ = std::move(client);
+  client_ = owned_client_.get();
   mirror_->Start();
   if (mirror_->WaitUntilStarted(kStartWait)) LookAtEtcd();
   if (!options_.background) return;
@@ -164,7 +165,7 @@ EtcdStore::~EtcdStore() {
   if (background_) background_->Stop();
   lagging_->Stop();
   mirror_->Stop();
-  client_.reset();
+  owned_client_.reset();
   readers_->Stop();
 }
 
@@ -214,20 +215,19 @@ void EtcdStore::Range(EtcdRange range, std::function<void(Result<EtcdPage>)> don
 
 std::unique_ptr<EtcdWatch> EtcdStore::WatchKeys(const std::string& prefix, Revision after,
                                                 std::function<void(Result<EtcdWatchBatch>)> batch) {
-  return client_->Watch(ToEtcd(prefix), after,
-                        [this, batch = std::move(batch)](Result<EtcdWatchBatch> told) {
-                          if (told) {
-                            auto& changes = told->changes;
-                            for (std::size_t i = 0; i < changes.size(); ++i) {
-                              // All keys of a lease go at one revision.
-                              const bool last =
-                                  i + 1 == changes.size() ||
-                                  changes[i + 1]->revision() != changes[i]->revision();
-                              changes[i] = FromEtcd(changes[i], last);
-                            }
-                          }
-                          batch(std::move(told));
-                        });
+  return client_->Watch(
+      ToEtcd(prefix), after, [this, batch = std::move(batch)](Result<EtcdWatchBatch> told) {
+        if (told) {
+          auto& changes = told->changes;
+          for (std::size_t i = 0; i < changes.size(); ++i) {
+            // All keys of a lease go at one revision.
+            const bool last =
+                i + 1 == changes.size() || changes[i + 1]->revision() != changes[i]->revision();
+            changes[i] = FromEtcd(changes[i], last);
+          }
+        }
+        batch(std::move(told));
+      });
 }
 
 void EtcdStore::Saw(Revision revision) {

@@ -164,8 +164,10 @@ class EtcdStore final : public Store {
   const std::unique_ptr<WatchHub> hub_;
   LeaseBook leases_;
   const std::unique_ptr<EtcdMirror> mirror_;
-  // The first to go, so that all that it calls back is still there.
-  std::unique_ptr<EtcdClient> client_;
+  // The first to go, so that all that it calls back is still there; what that asks of it again is
+  // refused, so it can be reached for as long as it goes.
+  std::unique_ptr<EtcdClient> owned_client_;
+  EtcdClient* client_ = nullptr;
 };
 
 }  // namespace herald::store
