@@ -177,6 +177,7 @@ void EtcdMirror::Install(const std::shared_ptr<Loading>& loading) {
     MutexLock lock(mu_);
     if (state_ == State::kStopped) return;
     backoff_.Reset();
+    list_failed_ = false;
     stalled_ = false;
     state_ = too_large ? State::kFeeding : State::kLive;
     if (too_large) too_large_since_ = options_.executor->clock().Steady();
@@ -201,13 +202,15 @@ void EtcdMirror::Install(const std::shared_ptr<Loading>& loading) {
 
 void EtcdMirror::LoadLater(const Status& why) {
   std::chrono::nanoseconds wait{0};
+  bool first = false;
   const SteadyTime now = options_.executor->clock().Steady();
   {
     MutexLock lock(mu_);
     if (state_ == State::kStopped) return;
     wait = backoff_.Next(now);
+    first = !std::exchange(list_failed_, true);
   }
-  Say(LogLevel::kWarn, "cannot list etcd; trying again", why.message());
+  if (first) Say(LogLevel::kWarn, "cannot list etcd; trying again and again", why.message());
   options_.executor->PostAt(now + wait, [this] { StartLoading(); });
 }
 

@@ -157,6 +157,7 @@ class EtcdMirror {
   bool stalled_ GUARDED_BY(mu_) = false;
   SteadyTime too_large_since_ GUARDED_BY(mu_);
   Backoff backoff_ GUARDED_BY(mu_);
+  bool list_failed_ GUARDED_BY(mu_) = false;  // the last time, and that was said
   std::uint64_t expired_ GUARDED_BY(mu_) = 0;
   std::uint64_t lists_ GUARDED_BY(mu_) = 0;
 };

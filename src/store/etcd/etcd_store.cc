@@ -55,6 +55,10 @@ Status Told(const Status& status) {
   if (status.Is(StatusReason::kUnauthorized) || status.Is(StatusReason::kForbidden)) {
     return Unavailable("etcd refuses us: " + status.message());
   }
+  // kube-apiserver says it without a reason, as something that should not have happened.
+  if (status.Is(StatusReason::kRequestEntityTooLarge)) {
+    return Status(StatusReason::kUnknown, status.message());
+  }
   return status;
 }
 
