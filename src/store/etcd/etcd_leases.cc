@@ -51,7 +51,7 @@ LeaseBook::Open::iterator LeaseBook::NewLease(seconds lifetime, SteadyTime now, 
   return open_.emplace(now + *ttl, std::make_shared<Lease>());
 }
 
-void LeaseBook::Take(seconds lifetime, Done done) {
+void LeaseBook::Take(seconds lifetime, const Done& done) {
   if (lifetime >= kForEver) return done(std::int64_t{0});
   lifetime = std::max(lifetime, seconds(1));
   const SteadyTime now = clock_.Steady();

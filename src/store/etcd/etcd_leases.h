@@ -56,7 +56,7 @@ class LeaseBook {
 
   // A lease for an entry that is written now; 0 for one that lives for ever. `done` is called
   // before the call returns, or by whoever answers the grant.
-  void Take(std::chrono::seconds lifetime, Done done) EXCLUDES(mu_);
+  void Take(std::chrono::seconds lifetime, const Done& done) EXCLUDES(mu_);
 
   // etcd does not know that lease (any more): it is not given out again.
   void Forget(std::int64_t lease) EXCLUDES(mu_);

@@ -80,7 +80,7 @@ void EtcdRead::Take(Result<EtcdPage> page) {
 
 bool EtcdRead::TakeEntry(Entry entry) {
   if (!query_.by) return page_.Take(std::move(entry));
-  if (!query_.filter || query_.filter(entry)) TakeRows(std::move(entry));
+  if (!query_.filter || query_.filter(entry)) TakeRows(entry);
   return true;
 }
 
@@ -91,7 +91,7 @@ bool EtcdRead::Before(const Row& a, const Row& b) const {
   return std::tie(first.value, first.entry.key) < std::tie(second.value, second.entry.key);
 }
 
-void EtcdRead::TakeRows(Entry entry) {
+void EtcdRead::TakeRows(const Entry& entry) {
   if (!query_.by || !schema_->index) return;
   const IndexRange& by = *query_.by;
   std::set<std::string> values;

@@ -42,7 +42,7 @@ class EtcdRead : public std::enable_shared_from_this<EtcdRead> {
   void Ask();
   void Take(Result<EtcdPage> page);
   bool TakeEntry(Entry entry);
-  void TakeRows(Entry entry);
+  void TakeRows(const Entry& entry);
   bool Before(const Row& a, const Row& b) const;
   // Keeps those that come first.
   void Cut(std::size_t rows);

@@ -62,6 +62,10 @@ Status Told(const Status& status) {
   return status;
 }
 
+Status SetBack() {
+  return Unavailable("etcd was set back to an older state; heraldd must be restarted");
+}
+
 // The first key that no longer begins with `prefix`; empty: there is none.
 std::string EndOf(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
@@ -240,6 +244,12 @@ void EtcdStore::Saw(Revision revision) {
   }
 }
 
+void EtcdStore::WentBack(Revision from, Revision to) {
+  if (went_back_.exchange(true)) return;
+  Say(LogLevel::kError, "etcd was set back to an older state; restart heraldd",
+      "from revision " + std::to_string(from) + " to " + std::to_string(to));
+}
+
 // ---- writes ----
 
 void EtcdStore::Commit(Write write, WriteDone done) {
@@ -305,23 +315,26 @@ void EtcdStore::AskRevision(std::vector<std::function<void(Result<Revision>)>> a
   EtcdRange range;
   range.start = ToEtcd(etcd_.mirrored) + '\0';
   range.count_only = true;
-  client_->Range(std::move(range), [this, asking = std::move(asking)](Result<EtcdPage> page) {
-    if (page) Saw(page->revision);
-    std::vector<std::function<void(Result<Revision>)>> next;
-    {
-      MutexLock lock(mu_);
-      next.swap(next_to_ask_);
-      asking_ = !next.empty();
-    }
-    if (!next.empty()) AskRevision(std::move(next));
-    for (const auto& done : asking) {
-      if (page) {
-        done(page->revision);
-      } else {
-        done(Told(page.error()));
-      }
-    }
-  });
+  const Revision before = seen_.load();
+  client_->Range(std::move(range),
+                 [this, before, asking = std::move(asking)](Result<EtcdPage> page) {
+                   if (page && page->revision < before) WentBack(before, page->revision);
+                   if (page) Saw(page->revision);
+                   std::vector<std::function<void(Result<Revision>)>> next;
+                   {
+                     MutexLock lock(mu_);
+                     next.swap(next_to_ask_);
+                     asking_ = !next.empty();
+                   }
+                   if (!next.empty()) AskRevision(std::move(next));
+                   for (const auto& done : asking) {
+                     if (page) {
+                       done(page->revision);
+                     } else {
+                       done(Told(page.error()));
+                     }
+                   }
+                 });
 }
 
 void EtcdStore::Get(std::string key, EntryDone done) {
@@ -370,7 +383,7 @@ void EtcdStore::Read(Query query, PageDone done) {
   const std::string last = EndOf(etcd_.mirrored);
   const bool mirrored = query.start >= etcd_.mirrored &&
                         (last.empty() || (!query.end.empty() && query.end <= last)) &&
-                        mirror_->revision() > 0;
+                        mirror_->revision() > 0 && !went_back_;
   const Revision at = query.at;
   auto reading = std::make_shared<Reading>(std::move(query), std::move(done));
   if (!mirrored) return ReadFromEtcd(reading);
@@ -379,7 +392,7 @@ void EtcdStore::Read(Query query, PageDone done) {
     if (!revision) return reading->Answer(revision.error());
     mirror_->WaitFor(*revision, [this, reading](bool fresh) {
       if (stopping_) return;
-      if (fresh) return ReadFromMirror(reading, 0);
+      if (fresh && !went_back_) return ReadFromMirror(reading, 0);
       ReadFromEtcd(reading);
     });
   });
@@ -410,6 +423,7 @@ Result<std::unique_ptr<Watch>> EtcdStore::NewWatch(std::string prefix, Revision 
   if (!prefix.starts_with(etcd_.mirrored)) {
     return Status(StatusReason::kBadRequest, "changes of " + prefix + " are not followed");
   }
+  if (went_back_) return SetBack();
   // Whoever was told of a write does not want to see it as new.
   if (after == 0) after = std::max(hub_->head(), seen_.load());
   if (after == 0) return Unavailable("etcd has not answered yet");
@@ -606,7 +620,8 @@ void EtcdStore::CompactHistory() {
   const Revision to = std::exchange(compact_to_, written->revision);
   if (!written->committed) {
     // Somebody else has compacted in this interval.
-    compaction_key_ = written->current ? written->current->revision : 0;
+    const std::optional<Entry>& current = written->current;
+    compaction_key_ = current ? current->revision : 0;
     return;
   }
   compaction_key_ = written->revision;
@@ -621,6 +636,7 @@ void EtcdStore::CompactHistory() {
 }
 
 Status EtcdStore::Health() {
+  if (went_back_) return SetBack();
   const Status reachable = client_->Health();
   if (!reachable.ok()) return Told(reachable);
   MutexLock lock(mu_);

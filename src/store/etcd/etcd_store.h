@@ -113,6 +113,7 @@ class EtcdStore final : public Store {
                                        std::function<void(Result<EtcdWatchBatch>)> batch);
 
   void Saw(Revision revision);
+  void WentBack(Revision from, Revision to);
   void CommitWith(std::int64_t lease, std::shared_ptr<Write> write, bool again, WriteDone done);
   void ReadFromEtcd(const std::shared_ptr<Reading>& reading);
   void ReadFromMirror(const std::shared_ptr<Reading>& reading, Revision at);
@@ -137,6 +138,10 @@ class EtcdStore final : public Store {
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> refresh_ = false;
   std::atomic<Revision> seen_ = 0;  // the latest of all answers
+  // etcd was restored from a backup, without moving its revisions on, while we were here. What
+  // we know and what watches have seen is of a time that never was: only a new start helps. Until
+  // then reads go to etcd, nothing can be watched and Health() says why.
+  std::atomic<bool> went_back_ = false;
 
   // One Maintain() at a time, and the bookkeeping of compactions. Before mu_.
   Mutex maintain_mu_;

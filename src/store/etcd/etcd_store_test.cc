@@ -339,6 +339,40 @@ TEST_F(EtcdStoreTest, GoesOnWhenEtcdComesBack) {
   EXPECT_EQ(changes[1]->key(), "/c");
 }
 
+TEST_F(EtcdStoreTest, SaysWhenEtcdIsFullAndGoesOnWhenThereIsRoomAgain) {
+  EtcdCluster etcd({.members = 1, .flags = {"--quota-backend-bytes=2000000"}});
+  auto opened = EtcdStore::Open(options_, OptionsFor(etcd, prefix_));
+  ASSERT_TRUE(opened);
+  EtcdStore& store = **opened;
+  Result<Written> written = Written();
+  int puts = 0;
+  for (; written && puts < 100; ++puts) {
+    written = TryPut(store, "/" + std::to_string(puts), std::string(100'000, 'x'));
+  }
+  ASSERT_FALSE(written);
+  EXPECT_TRUE(written.error().Is(StatusReason::kServiceUnavailable)) << written.error().ToString();
+  EXPECT_GE(written.error().retry_after(), 1s);
+  store.Maintain();
+  EXPECT_NE(store.Health().message().find("NOSPACE"), std::string::npos)
+      << store.Health().ToString();
+  EXPECT_EQ(Keys(store).size(), static_cast<std::size_t>(puts - 1)) << "reads go on";
+
+  // What its operator does.
+  DeletePrefix(etcd, prefix_);
+  EXPECT_TRUE(Keys(store).empty());
+  const std::string revision = std::to_string(store.Stats().revision);
+  etcd.Post(0, "/v3/kv/compaction", "{\"revision\":\"" + revision + "\",\"physical\":true}");
+  etcd.Post(0, "/v3/maintenance/defragment", "{}");
+  const std::string alarms = etcd.Post(0, "/v3/maintenance/alarm", R"({"action":"GET"})");
+  const std::size_t member = alarms.find("\"memberID\":\"") + 12;
+  etcd.Post(0, "/v3/maintenance/alarm",
+            R"({"action":"DEACTIVATE","alarm":"NOSPACE","memberID":")" +
+                alarms.substr(member, alarms.find('"', member) - member) + "\"}");
+  store.Maintain();
+  EXPECT_TRUE(store.Health().ok()) << store.Health().ToString();
+  Put(store, "/a", "v");
+}
+
 TEST_F(EtcdStoreTest, StartsWithoutEtcdAndFindsItLater) {
   EtcdCluster etcd;
   etcd.Kill(0);
