@@ -1,9 +1,11 @@
 #include "store/etcd/etcd_rpc.h"
 
 #include <fmt/core.h>
+#include <grpc/support/log.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
+#include <mutex>
 
 #include "base/check.h"
 #include "base/file.h"
@@ -46,6 +48,15 @@ Status Cancelled() { return {StatusReason::kCancelled, std::string(kGone)}; }
 
 EtcdVerdict Judge(const grpc::Status& status) {
   return JudgeEtcdError(static_cast<GrpcCode>(status.error_code()), status.error_message());
+}
+
+// gRPC writes to stderr on its own. What it would say of errors is in the statuses of calls; who
+// looks for a fault in gRPC itself asks for its log in the usual way.
+void KeepGrpcQuiet() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  });
 }
 
 std::chrono::system_clock::time_point Deadline(nanoseconds left) {
@@ -158,6 +169,7 @@ Result<std::unique_ptr<EtcdRpc>> EtcdRpc::Open(EtcdClientOptions options) {
     if (!read) return read.error();
     tls = *std::move(read);
   }
+  KeepGrpcQuiet();
   return std::unique_ptr<EtcdRpc>(
       new EtcdRpc(std::move(options), std::move(addresses), std::move(tls)));
 }
