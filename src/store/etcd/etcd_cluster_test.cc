@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +13,8 @@
 #include "store/etcd/etcd_calls.h"
 #include "store/etcd/etcd_client.h"
 #include "store/etcd/etcd_process.h"
+#include "store/etcd/test_authority.h"
+#include "store/temporary_directory.h"
 
 namespace herald::store {
 namespace {
@@ -324,6 +328,236 @@ TEST_F(EtcdTest, ManyCallsAtOnceAllEnd) {
   ASSERT_EQ(all.get_future().wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(committed, kCalls);
   EXPECT_EQ(Range(*client_, {.start = "many/", .end = "many0", .count_only = true})->count, kCalls);
+}
+
+// Asks over and over until it is so.
+template <typename Predicate>
+bool Eventually(Predicate predicate) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!predicate()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// --- three members --------------------------------------------------------------------------
+
+class EtcdThreeTest : public testing::Test {
+ protected:
+  EtcdCluster cluster_{{.members = 3}};
+};
+
+// Writes k/0, k/1, ... one after the other; each until it is known to be there.
+class Writer {
+ public:
+  explicit Writer(EtcdClient* client) : client_(client) {}
+  void Write(int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::string key = "k/" + std::to_string(written_);
+      // Where nobody knows whether it was done, the next try finds out.
+      ASSERT_TRUE(Eventually([&] { return Put(*client_, key, "v", 0).has_value(); }));
+      ++written_;
+    }
+  }
+  int written() const { return written_; }
+
+ private:
+  EtcdClient* const client_;
+  int written_ = 0;
+};
+
+void ExpectEachOnceInOrder(const Told& told, int count) {
+  const auto keys = told.keys();
+  ASSERT_EQ(keys.size(), static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) EXPECT_EQ(keys[i], "k/" + std::to_string(i));
+}
+
+TEST_F(EtcdThreeTest, SurvivesThatEachMemberIsKilledInTurn) {
+  const auto client = Connect({.endpoints = cluster_.endpoints()});
+  Told told;
+  const auto watch = client->Watch("k/", 1, told.callback());
+  Writer writer(client.get());
+  for (std::size_t i = 0; i < cluster_.size(); ++i) {
+    writer.Write(10);
+    cluster_.Kill(i);
+    writer.Write(10);
+    ASSERT_TRUE(Eventually([&] { return Range(*client, {.start = "k/0"}).has_value(); }));
+    cluster_.Restart(i);
+  }
+  ASSERT_TRUE(told.UntilCount(static_cast<std::size_t>(writer.written())));
+  ExpectEachOnceInOrder(told, writer.written());
+}
+
+TEST_F(EtcdThreeTest, SurvivesThatEachMemberStopsAndGoesOn) {
+  const auto client = Connect(
+      {.endpoints = cluster_.endpoints(), .call_timeout = seconds(2), .keepalive = seconds(5)});
+  Told told;
+  const auto watch = client->Watch("k/", 1, told.callback());
+  Writer writer(client.get());
+  for (std::size_t i = 0; i < cluster_.size(); ++i) {
+    writer.Write(5);
+    cluster_.Pause(i);
+    writer.Write(5);
+    ASSERT_TRUE(told.UntilCount(static_cast<std::size_t>(writer.written())));
+    cluster_.Resume(i);
+  }
+  ExpectEachOnceInOrder(told, writer.written());
+}
+
+TEST_F(EtcdThreeTest, SaysSoWhereThereIsNoMajorityAndWorksAgainWhenThereIs) {
+  const auto client = Connect({.endpoints = cluster_.endpoints(), .call_timeout = seconds(2)});
+  ASSERT_TRUE(Put(*client, "k/a", "1"));
+  Told told;
+  const auto watch = client->Watch("k/", 1, told.callback());
+  ASSERT_TRUE(told.UntilCount(1));
+
+  cluster_.Kill(0);
+  cluster_.Kill(1);
+  // At first nobody knows; then it is clear that there is no leader.
+  ASSERT_TRUE(Eventually([&] {
+    const auto written = Put(*client, "k/b", "1", 0);
+    return !written && written.error().Is(StatusReason::kServiceUnavailable);
+  }));
+  ASSERT_TRUE(Eventually([&] { return !client->Health().ok(); }));
+  const auto page = Range(*client, {.start = "k/a"});
+  ASSERT_FALSE(page);
+  EXPECT_TRUE(page.error().Is(StatusReason::kServiceUnavailable)) << page.error().ToString();
+  EXPECT_GE(page.error().retry_after(), seconds(1));
+
+  cluster_.Launch(0);
+  cluster_.Launch(1);
+  ASSERT_TRUE(Eventually([&] { return client->Health().ok(); }));
+  ASSERT_TRUE(Eventually([&] { return Put(*client, "k/c", "1").has_value(); }));
+  EXPECT_TRUE(told.Until([](const auto& changes) { return changes.back()->key() == "k/c"; }));
+}
+
+// --- TLS --------------------------------------------------------------------------------------
+
+class EtcdTlsTest : public testing::Test {
+ protected:
+  const TemporaryDirectory directory_;
+  const TestAuthority authority_{directory_.path(), "ours"};
+  const TestAuthority stranger_{directory_.path(), "stranger"};
+  const TestAuthority::Files server_ = authority_.Issue("server");
+};
+
+TEST_F(EtcdTlsTest, TrustsOnlyTheGivenAuthority) {
+  EtcdCluster cluster({.cert_file = server_.cert, .key_file = server_.key});
+  const auto client = Connect({.endpoints = cluster.endpoints(), .ca_file = authority_.ca_file()});
+  const auto written = Put(*client, "a", "1");
+  EXPECT_TRUE(written) << written.error().ToString();
+
+  const auto deceived = Connect({.endpoints = cluster.endpoints(), .ca_file = stranger_.ca_file()});
+  const auto refused = Put(*deceived, "a", "2");
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().Is(StatusReason::kServiceUnavailable)) << refused.error().ToString();
+  EXPECT_FALSE(deceived->Health().ok());
+  EXPECT_EQ(*Range(*client, {.start = "a"})->entries.at(0).value, "1");
+}
+
+TEST_F(EtcdTlsTest, ShowsItsCertificateAndReadsItAnewWhenItIsRefused) {
+  EtcdCluster cluster(
+      {.cert_file = server_.cert, .key_file = server_.key, .client_ca_file = authority_.ca_file()});
+  const auto nobody = Connect({.endpoints = cluster.endpoints(), .ca_file = authority_.ca_file()});
+  EXPECT_FALSE(Put(*nobody, "a", "1"));
+
+  // A certificate that the server does not know is replaced on disk while we run.
+  const TestAuthority::Files theirs = stranger_.Issue("client");
+  const TestAuthority::Files ours = authority_.Issue("client");
+  const auto client = Connect({.endpoints = cluster.endpoints(),
+                               .ca_file = authority_.ca_file(),
+                               .cert_file = theirs.cert,
+                               .key_file = theirs.key});
+  EXPECT_FALSE(Put(*client, "a", "1"));
+  std::filesystem::rename(ours.cert, theirs.cert);
+  std::filesystem::rename(ours.key, theirs.key);
+  EXPECT_TRUE(Eventually([&] { return client->Health().ok(); }));
+  const auto written = Put(*client, "a", "1");
+  EXPECT_TRUE(written) << written.error().ToString();
+}
+
+// --- users --------------------------------------------------------------------------------------
+
+TEST(EtcdUserTest, GetsATokenAndANewOneWhenItHasExpired) {
+  EtcdCluster cluster({.flags = {"--auth-token-ttl=1"}});
+  const auto client =
+      Connect({.endpoints = cluster.endpoints(), .user = "root", .password = "secret"});
+  // Before there are users at all.
+  ASSERT_TRUE(Put(*client, "a", "1"));
+  cluster.EnableAuthentication("secret");
+  const auto written = Put(*client, "a", "2");
+  ASSERT_TRUE(written) << written.error().ToString();
+  Told told;
+  const auto watch = client->Watch("a", written->revision, told.callback());
+  // Longer than the token lives: etcd forgets those that nobody uses.
+  const auto wait = GrantLease(*client, seconds(3));
+  ASSERT_TRUE(wait);
+  ASSERT_TRUE(Put(*client, "awake", "1", 0, wait->id));
+  ASSERT_TRUE(told.Until(
+      [](const auto& changes) { return !changes.empty() && changes.back()->deleted(); }));
+  const auto later = Put(*client, "a", "3");
+  EXPECT_TRUE(later) << later.error().ToString();
+
+  const auto wrong =
+      Connect({.endpoints = cluster.endpoints(), .user = "root", .password = "guess"});
+  const auto refused = Put(*wrong, "a", "4");
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().Is(StatusReason::kUnauthorized)) << refused.error().ToString();
+  const auto nobody = Connect({.endpoints = cluster.endpoints()});
+  const auto anonymous = Put(*nobody, "a", "4");
+  ASSERT_FALSE(anonymous);
+  EXPECT_TRUE(anonymous.error().Is(StatusReason::kUnauthorized)) << anonymous.error().ToString();
+}
+
+TEST(EtcdUserTest, IsToldWhatItMayNot) {
+  EtcdCluster cluster;
+  cluster.Post(0, "/v3/auth/user/add", R"({"name":"guest","password":"guest"})");
+  cluster.EnableAuthentication("secret");
+  const auto client =
+      Connect({.endpoints = cluster.endpoints(), .user = "guest", .password = "guest"});
+  const auto refused = Put(*client, "a", "1");
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().Is(StatusReason::kForbidden)) << refused.error().ToString();
+  const auto unread = Range(*client, {.start = "a"});
+  ASSERT_FALSE(unread);
+  EXPECT_TRUE(unread.error().Is(StatusReason::kForbidden)) << unread.error().ToString();
+}
+
+// --- a full disk --------------------------------------------------------------------------------
+
+TEST(EtcdSpaceTest, SaysThatThereIsNoSpaceAndWorksAgainWhenThereIs) {
+  EtcdCluster cluster({.flags = {"--quota-backend-bytes=4194304"}});
+  const auto client = Connect({.endpoints = cluster.endpoints()});
+  const std::string value(256 << 10, 'x');
+  Status refused;
+  for (int i = 0; i < 100 && refused.ok(); ++i) {
+    const auto written = Put(*client, "a", value);
+    if (!written) refused = written.error();
+  }
+  EXPECT_TRUE(refused.Is(StatusReason::kServiceUnavailable)) << refused.ToString();
+  EXPECT_GE(refused.retry_after(), seconds(1));
+  const auto lease = GrantLease(*client, seconds(10));
+  ASSERT_FALSE(lease);
+  EXPECT_TRUE(lease.error().Is(StatusReason::kServiceUnavailable)) << lease.error().ToString();
+  const auto condition = GetCondition(*client);
+  ASSERT_TRUE(condition);
+  EXPECT_EQ(condition->alarms, std::vector<std::string>{"NOSPACE"});
+  // It can still read, and make space.
+  const auto page = Range(*client, {.start = "a", .keys_only = true});
+  ASSERT_TRUE(page);
+  EXPECT_TRUE(Delete(*client, "a")->committed);
+  // "Physical": not before it is done.
+  cluster.Post(0, "/v3/kv/compaction",
+               fmt::format(R"({{"revision":{},"physical":true}})", page->revision + 1));
+  cluster.Post(0, "/v3/maintenance/defragment", "{}");
+  const std::string alarms = cluster.Post(0, "/v3/maintenance/alarm", "{}");
+  const std::size_t member = alarms.find("\"memberID\":\"", alarms.find("\"alarms\"")) + 12;
+  cluster.Post(0, "/v3/maintenance/alarm",
+               fmt::format(R"({{"action":"DEACTIVATE","alarm":"NOSPACE","memberID":"{}"}})",
+                           alarms.substr(member, alarms.find('"', member) - member)));
+  EXPECT_TRUE(Eventually([&] { return Put(*client, "a", "1").has_value(); }));
+  EXPECT_TRUE(GetCondition(*client)->alarms.empty());
 }
 
 }  // namespace

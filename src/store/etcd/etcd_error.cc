@@ -2,9 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <utility>
 
 namespace herald::store {
@@ -88,10 +86,18 @@ constexpr Known kKnown[] = {
      Endpoint::kSuspect},
 };
 
-// What the gRPC of etcd says, with numbers behind it, of a request that it did not read to its end.
-constexpr std::string_view kTooLargeToRead = "grpc: received message larger than max";
-constexpr Known kTooLarge{
-    {}, StatusReason::kRequestEntityTooLarge, Done::kNo, false, Endpoint::kFine};
+// What begins so, with details behind.
+constexpr Known kKnownBeginnings[] = {
+    // By the gRPC of etcd, of a request that it did not read to its end.
+    {"grpc: received message larger than max", StatusReason::kRequestEntityTooLarge, Done::kNo,
+     false, Endpoint::kFine},
+    // By our own gRPC, of calls that no connection was found for. (With its retries switched
+    // off, a call is never given a second one.) ClientContext::peer() cannot tell: gRPC
+    // forgets the peer when a call ends badly.
+    {"failed to connect to all addresses", StatusReason::kServiceUnavailable, Done::kNo, true,
+     Endpoint::kLost},
+    {"DNS resolution failed", StatusReason::kServiceUnavailable, Done::kNo, true, Endpoint::kLost},
+};
 
 Known ByCode(GrpcCode code) {
   switch (code) {
@@ -117,14 +123,20 @@ Known ByCode(GrpcCode code) {
   }
 }
 
+Known Find(GrpcCode code, std::string_view message) {
+  for (const Known& known : kKnown) {
+    if (known.text == message) return known;
+  }
+  for (const Known& known : kKnownBeginnings) {
+    if (message.starts_with(known.text)) return known;
+  }
+  return ByCode(code);
+}
+
 }  // namespace
 
-EtcdVerdict JudgeEtcdError(GrpcCode code, std::string_view message, bool sent) {
-  const auto* found = std::find_if(std::begin(kKnown), std::end(kKnown),
-                                   [message](const Known& known) { return known.text == message; });
-  Known known = found != std::end(kKnown) ? *found : ByCode(code);
-  if (message.starts_with(kTooLargeToRead)) known = kTooLarge;
-
+EtcdVerdict JudgeEtcdError(GrpcCode code, std::string_view message) {
+  const Known known = Find(code, message);
   Status::Parts parts{.reason = known.reason,
                       .message = message.starts_with("etcdserver: ")
                                      ? std::string(message)
@@ -133,7 +145,7 @@ EtcdVerdict JudgeEtcdError(GrpcCode code, std::string_view message, bool sent) {
     parts.retry_after = message.ends_with("database space exceeded") ? kNoSpaceRetry : kSoon;
   }
   return {.status = Status(std::move(parts)),
-          .done = sent ? known.done : Done::kNo,
+          .done = known.done,
           .elsewhere = known.elsewhere,
           .endpoint = known.endpoint,
           .token = known.token,

@@ -54,9 +54,8 @@ struct EtcdVerdict {
 // text alone (no leader and timed out are both kUnavailable), so the texts of its rpctypes
 // are looked up first, and the code decides where the text is not known.
 //
-// `sent`: the request may have left this process.
 // REQUIRES: code != kOk
-EtcdVerdict JudgeEtcdError(GrpcCode code, std::string_view message, bool sent);
+EtcdVerdict JudgeEtcdError(GrpcCode code, std::string_view message);
 
 // What to tell whoever asked for a write: the same, but kTimeout where nobody knows
 // whether it was done.

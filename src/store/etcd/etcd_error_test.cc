@@ -7,7 +7,6 @@
 namespace herald::store {
 namespace {
 
-using Done = EtcdVerdict::Done;
 using Endpoint = EtcdVerdict::Endpoint;
 
 struct Scenario {
@@ -60,6 +59,13 @@ constexpr Scenario kScenarios[] = {
      StatusReason::kServiceUnavailable, true, Endpoint::kFine},
     {GrpcCode::kDataLoss, "etcdserver: corrupt cluster", StatusReason::kServiceUnavailable,
      StatusReason::kServiceUnavailable, true, Endpoint::kSuspect},
+    // Never sent.
+    {GrpcCode::kUnavailable,
+     "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Connection "
+     "refused",
+     StatusReason::kServiceUnavailable, StatusReason::kServiceUnavailable, true, Endpoint::kLost},
+    {GrpcCode::kUnavailable, "DNS resolution failed for a:1: no such host",
+     StatusReason::kServiceUnavailable, StatusReason::kServiceUnavailable, true, Endpoint::kLost},
     // Nobody knows.
     {GrpcCode::kUnavailable, "etcdserver: leader changed", StatusReason::kServiceUnavailable,
      StatusReason::kTimeout, true, Endpoint::kFine},
@@ -85,7 +91,7 @@ constexpr Scenario kScenarios[] = {
 TEST(EtcdError, SaysWhatEachErrorMeansForReadsForWritesAndForTheEndpoint) {
   for (const Scenario& scenario : kScenarios) {
     SCOPED_TRACE(scenario.message);
-    const EtcdVerdict verdict = JudgeEtcdError(scenario.code, scenario.message, true);
+    const EtcdVerdict verdict = JudgeEtcdError(scenario.code, scenario.message);
     EXPECT_EQ(ReasonName(verdict.status.reason()), ReasonName(scenario.read));
     EXPECT_EQ(ReasonName(WriteStatus(verdict).reason()), ReasonName(scenario.write));
     EXPECT_EQ(verdict.elsewhere, scenario.elsewhere);
@@ -95,26 +101,19 @@ TEST(EtcdError, SaysWhatEachErrorMeansForReadsForWritesAndForTheEndpoint) {
   }
 }
 
-TEST(EtcdError, WhatWasNeverSentWasNotDone) {
-  const EtcdVerdict verdict =
-      JudgeEtcdError(GrpcCode::kUnavailable, "failed to connect to all addresses", false);
-  EXPECT_EQ(verdict.done, Done::kNo);
-  EXPECT_TRUE(WriteStatus(verdict).Is(StatusReason::kServiceUnavailable));
-}
-
 TEST(EtcdError, WhoIsUnavailableSaysWhenToComeBack) {
   for (const Scenario& scenario : kScenarios) {
     SCOPED_TRACE(scenario.message);
-    const Status status = JudgeEtcdError(scenario.code, scenario.message, true).status;
+    const Status status = JudgeEtcdError(scenario.code, scenario.message).status;
     EXPECT_EQ(status.retry_after() > std::chrono::seconds(0),
               status.Is(StatusReason::kServiceUnavailable));
   }
 }
 
 TEST(EtcdError, KnowsThatThereIsNoAuthentication) {
-  EXPECT_TRUE(JudgeEtcdError(GrpcCode::kFailedPrecondition,
-                             "etcdserver: authentication is not enabled", true)
-                  .no_authentication);
+  EXPECT_TRUE(
+      JudgeEtcdError(GrpcCode::kFailedPrecondition, "etcdserver: authentication is not enabled")
+          .no_authentication);
 }
 
 TEST(EtcdError, FindsTheTextInTheReasonOfACancelledWatch) {

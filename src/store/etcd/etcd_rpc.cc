@@ -1,9 +1,11 @@
 #include "store/etcd/etcd_rpc.h"
 
 #include <fmt/core.h>
+#include <grpc/support/log.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
+#include <mutex>
 
 #include "base/check.h"
 #include "base/file.h"
@@ -44,8 +46,17 @@ constexpr std::string_view kGone = "the etcd client is being closed";
 
 Status Cancelled() { return {StatusReason::kCancelled, std::string(kGone)}; }
 
-EtcdVerdict Judge(const grpc::Status& status, bool sent) {
-  return JudgeEtcdError(static_cast<GrpcCode>(status.error_code()), status.error_message(), sent);
+EtcdVerdict Judge(const grpc::Status& status) {
+  return JudgeEtcdError(static_cast<GrpcCode>(status.error_code()), status.error_message());
+}
+
+// gRPC writes to stderr on its own. What it would say of errors is in the statuses of calls; who
+// looks for a fault in gRPC itself asks for its log in the usual way.
+void KeepGrpcQuiet() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  });
 }
 
 std::chrono::system_clock::time_point Deadline(nanoseconds left) {
@@ -71,10 +82,9 @@ bool IsCorrupt(const etcdserverpb::StatusResponse& response) {
 
 }  // namespace
 
-EtcdConnection::EtcdConnection(std::shared_ptr<grpc::Channel> channel_in, std::string target_in,
+EtcdConnection::EtcdConnection(std::shared_ptr<grpc::Channel> channel_in,
                                grpc::CompletionQueue* queue_in)
     : channel(std::move(channel_in)),
-      target(std::move(target_in)),
       queue(queue_in),
       kv(channel),
       watch(channel),
@@ -159,6 +169,7 @@ Result<std::unique_ptr<EtcdRpc>> EtcdRpc::Open(EtcdClientOptions options) {
     if (!read) return read.error();
     tls = *std::move(read);
   }
+  KeepGrpcQuiet();
   return std::unique_ptr<EtcdRpc>(
       new EtcdRpc(std::move(options), std::move(addresses), std::move(tls)));
 }
@@ -249,11 +260,11 @@ EtcdRpc::Connections EtcdRpc::Connect(EtcdEndpoints::Index endpoint) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
 
-  const std::string target = "dns:///" + address.host_and_port;
   Connections connections;
   for (const auto& queue : queues_) {
     connections.push_back(std::make_shared<EtcdConnection>(
-        grpc::CreateCustomChannel(target, credentials, arguments), target, queue.get()));
+        grpc::CreateCustomChannel("dns:///" + address.host_and_port, credentials, arguments),
+        queue.get()));
   }
   return connections;
 }
@@ -351,7 +362,6 @@ void EtcdRpc::OneLess() {
 }
 
 void EtcdRpc::Ended(std::unique_ptr<EtcdCall> call) {
-  const bool sent = !call->status_.ok() && call->context_->peer() != call->connection_->target;
   bool moved = false;
   bool stopping = false;
   {
@@ -370,7 +380,7 @@ void EtcdRpc::Ended(std::unique_ptr<EtcdCall> call) {
   if (stopping) return Finish(std::move(call), Cancelled());
 
   EtcdVerdict& verdict = call->verdict_;
-  verdict = Judge(call->status_, sent);
+  verdict = Judge(call->status_);
   if (moved) {
     verdict.elsewhere = true;  // only what may be repeated is moved
   } else {
@@ -621,7 +631,7 @@ void EtcdRpc::ProbeEnded(Probe& probe) {
 
   EtcdVerdict verdict;
   if (!probe.status_.ok()) {
-    verdict = Judge(probe.status_, true);
+    verdict = Judge(probe.status_);
     // It does not even say how it is.
     if (verdict.endpoint == EtcdVerdict::Endpoint::kSuspect) {
       verdict.endpoint = EtcdVerdict::Endpoint::kLost;
@@ -637,12 +647,12 @@ void EtcdRpc::ProbeEnded(Probe& probe) {
   if (!probe.status_.ok()) {
     // Judged above.
   } else if (response.leader() == 0) {
-    verdict = JudgeEtcdError(GrpcCode::kUnavailable, "etcdserver: no leader", false);
+    verdict = JudgeEtcdError(GrpcCode::kUnavailable, "etcdserver: no leader");
   } else if (response.islearner()) {
-    verdict = JudgeEtcdError(GrpcCode::kFailedPrecondition,
-                             "etcdserver: rpc not supported for learner", false);
+    verdict =
+        JudgeEtcdError(GrpcCode::kFailedPrecondition, "etcdserver: rpc not supported for learner");
   } else if (IsCorrupt(response)) {
-    verdict = JudgeEtcdError(GrpcCode::kDataLoss, "etcdserver: corrupt cluster", false);
+    verdict = JudgeEtcdError(GrpcCode::kDataLoss, "etcdserver: corrupt cluster");
     verdict.endpoint = EtcdVerdict::Endpoint::kLost;
   }
   if (verdict.endpoint == EtcdVerdict::Endpoint::kLost) {

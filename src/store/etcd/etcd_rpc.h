@@ -41,11 +41,9 @@ class EtcdTag {
 // One connection to one member. What is sent over it is completed on `queue`, whose one thread
 // also serves its socket. Thread-safe, as gRPC's stubs are.
 struct EtcdConnection {
-  EtcdConnection(std::shared_ptr<grpc::Channel> channel_in, std::string target_in,
-                 grpc::CompletionQueue* queue_in);
+  EtcdConnection(std::shared_ptr<grpc::Channel> channel_in, grpc::CompletionQueue* queue_in);
 
   const std::shared_ptr<grpc::Channel> channel;
-  const std::string target;  // what ClientContext::peer() says of a call that was never sent
   grpc::CompletionQueue* const queue;
   etcdserverpb::KV::Stub kv;
   etcdserverpb::Watch::Stub watch;

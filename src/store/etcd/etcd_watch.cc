@@ -163,7 +163,7 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
     if (cancelled_) return watcher_->Ended(*this, nullptr);
     const EtcdVerdict verdict = JudgeEtcdError(
         status_.ok() ? GrpcCode::kUnavailable : static_cast<GrpcCode>(status_.error_code()),
-        status_.ok() ? std::string("the watch was closed") : status_.error_message(), true);
+        status_.ok() ? std::string("the watch was closed") : status_.error_message());
     watcher_->Ended(*this, &verdict);
   }
 
@@ -360,7 +360,7 @@ EtcdWatchBatch EtcdWatcher::TakeChanges(etcdserverpb::WatchResponse& response) {
 
 bool EtcdWatcher::Cancelled(Stream& stream, const etcdserverpb::WatchResponse& response) {
   const std::string_view text = WatchCancelText(response.cancel_reason());
-  const EtcdVerdict verdict = JudgeEtcdError(GrpcCode::kUnavailable, text, true);
+  const EtcdVerdict verdict = JudgeEtcdError(GrpcCode::kUnavailable, text);
   if (response.compact_revision() > 0 || verdict.status.Is(StatusReason::kExpired)) {
     Deliver(
         Status(StatusReason::kExpired, "etcdserver: mvcc: required revision has been compacted"));
