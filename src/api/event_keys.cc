@@ -10,6 +10,8 @@ namespace {
 constexpr std::string_view kMagic("k8s\0", 4);
 
 // The numbers of core/v1's Event and of what it is made of (fields.h).
+constexpr int kMetadata = 1;
+constexpr int kCreationTimestamp = 8;
 constexpr int kInvolvedObject = 2;
 constexpr int kReason = 3;
 constexpr int kFirstTimestamp = 6;
@@ -77,17 +79,18 @@ void ReadReference(std::string_view bytes, EventKeys* keys) {
   }
 }
 
-Timestamp ReadSeries(std::string_view bytes) {
-  Timestamp observed;
+// The one member of a message that is a time.
+Timestamp ReadTimeOf(std::string_view bytes, std::string_view message, int field) {
+  Timestamp time;
   ProtobufReader reader(bytes);
-  while (reader.NextField("EventSeries")) {
-    if (reader.field() == kLastObservedTime && reader.wire_type() == WireType::kBytes) {
-      observed = ReadTime(reader.Bytes());
+  while (reader.NextField(message)) {
+    if (reader.field() == field && reader.wire_type() == WireType::kBytes) {
+      time = ReadTime(reader.Bytes());
     } else {
       reader.SkipField();
     }
   }
-  return observed;
+  return time;
 }
 
 bool ReadEvent(std::string_view bytes, EventKeys* keys) {
@@ -100,6 +103,9 @@ bool ReadEvent(std::string_view bytes, EventKeys* keys) {
     }
     const std::string_view value = reader.Bytes();
     switch (reader.field()) {
+      case kMetadata:
+        keys->creation = ReadTimeOf(value, "ObjectMeta", kCreationTimestamp);
+        break;
       case kInvolvedObject:
         ReadReference(value, keys);
         break;
@@ -119,7 +125,7 @@ bool ReadEvent(std::string_view bytes, EventKeys* keys) {
         times.event = ReadTime(value);
         break;
       case kSeries:
-        times.observed = ReadSeries(value);
+        times.observed = ReadTimeOf(value, "EventSeries", kLastObservedTime);
         break;
       default:
         break;
@@ -143,7 +149,8 @@ EventKeys KeysOf(const Event& event) {
           .uid = event.involved_object.uid,
           .reason = event.reason,
           .type = event.type,
-          .last_occurrence = LastOccurrence(event)};
+          .last_occurrence = LastOccurrence(event),
+          .creation = event.metadata.creation_timestamp};
 }
 
 bool ReadEventKeys(std::string_view protobuf, EventKeys* keys) {

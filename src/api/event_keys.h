@@ -16,6 +16,7 @@ struct EventKeys {
   std::string_view reason{};
   std::string_view type{};
   Timestamp last_occurrence{};  // see LastOccurrence()
+  Timestamp creation{};
 };
 
 // When the event happened last, by the member that knows best: series.lastObservedTime,

@@ -16,6 +16,8 @@
 #include <iostream>
 #include <string>
 
+#include "base/file.h"
+#include "base/trimmed.h"
 #include "exe/dev.h"
 #include "exe/log.h"
 #include "server/api.h"
@@ -43,6 +45,8 @@ struct Flags {
   std::string history = "5m";
   std::string request_timeout = "1m";
   std::int64_t min_request_timeout = 1800;
+  std::string etcd_user_file;
+  std::string etcd_compaction_interval = "5m";
   std::string log_format = "text";
   std::string log_level = "info";
   std::string dev_folder = ".herald";
@@ -95,6 +99,28 @@ void AddServingFlags(CLI::App& app, Flags& flags) {
                  "cap on the size of the data, such as 10Gi; oldest events go first; 0: none")
       ->transform(CLI::AsSizeValue(false))
       ->group("What is kept");
+
+  const char* const etcd =
+      "Keep events in etcd, which several heraldd and kube-apiserver may share";
+  app.add_option("--etcd-servers", d.etcd_servers,
+                 "its members, such as https://a:2379,https://b:2379; instead of --data-dir")
+      ->delimiter(',')
+      ->group(etcd);
+  app.add_option("--etcd-cafile", d.etcd_cafile,
+                 "CAs (PEM) of its certificates; none: the system's")
+      ->group(etcd);
+  app.add_option("--etcd-certfile", d.etcd_certfile, "our certificate (PEM) for it")->group(etcd);
+  app.add_option("--etcd-keyfile", d.etcd_keyfile, "its key (PEM)")->group(etcd);
+  app.add_option("--etcd-prefix", d.etcd_prefix, "what all keys begin with")
+      ->capture_default_str()
+      ->group(etcd);
+  app.add_option("--etcd-user-file", flags.etcd_user_file,
+                 "file with name:password; none: $HERALDD_ETCD_USER, if that is set")
+      ->group(etcd);
+  app.add_option("--etcd-compaction-interval", flags.etcd_compaction_interval,
+                 "how often its history is compacted; 0: never")
+      ->capture_default_str()
+      ->group(etcd);
 
   const char* const limits = "How much is taken";
   app.add_option("--event-rate-limit-config", d.event_rate_limit_file,
@@ -177,6 +203,7 @@ int Fail(const Status& status) {
 }
 
 Result<std::chrono::nanoseconds> ReadDuration(std::string_view flag, const std::string& text) {
+  if (text == "0") return std::chrono::nanoseconds(0);
   if (const auto duration = server::ParseDuration(text)) return *duration;
   return Status(StatusReason::kBadRequest,
                 fmt::format("{}: \"{}\" is no duration, such as 90s, 1h30m or 7d", flag, text));
@@ -209,6 +236,34 @@ void AllowManyFiles() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Which of the flags that choose and describe the store go together.
+Status ChooseStore(CLI::App& app, Flags& flags, bool dev) {
+  DaemonOptions& d = flags.daemon;
+  if (d.etcd_servers.empty()) {
+    for (const char* const flag :
+         {"--etcd-cafile", "--etcd-certfile", "--etcd-keyfile", "--etcd-prefix", "--etcd-user-file",
+          "--etcd-compaction-interval"}) {
+      if (app.get_option(flag)->count() > 0)
+        return Status(StatusReason::kBadRequest, fmt::format("{} needs --etcd-servers", flag));
+    }
+    return {};
+  }
+  // Its default is no wish.
+  if (dev || app.get_option("--data-dir")->count() == 0) d.data_dir.clear();
+  const Result<std::chrono::nanoseconds> interval =
+      ReadDuration("--etcd-compaction-interval", flags.etcd_compaction_interval);
+  if (!interval) return interval.error();
+  d.etcd_compaction_interval = std::chrono::duration_cast<std::chrono::seconds>(*interval);
+  if (!flags.etcd_user_file.empty()) {
+    Result<std::string> user = ReadFile(flags.etcd_user_file);
+    if (!user) return user.error();
+    d.etcd_user = Trimmed(*user);
+  } else if (const char* const user = std::getenv("HERALDD_ETCD_USER"); user != nullptr) {
+    d.etcd_user = user;
+  }
+  return {};
+}
+
 // Serves until a signal comes. `dev` prints how to use the server.
 int Serve(CLI::App& app, Flags& flags, bool dev) {
   if (!flags.config.empty())
@@ -221,6 +276,7 @@ int Serve(CLI::App& app, Flags& flags, bool dev) {
     if (Status status = PrepareDevFolder(flags.dev_folder, &flags.daemon); !status.ok())
       return Fail(status);
   }
+  if (Status status = ChooseStore(app, flags, dev); !status.ok()) return Fail(status);
 
   // Before any thread starts, so that all inherit it and only sigwait() below sees them.
   sigset_t signals;
@@ -249,8 +305,8 @@ int Serve(CLI::App& app, Flags& flags, bool dev) {
                      "  curl --cacert {}/certs/heraldd.crt -H \"Authorization: Bearer $(sed -n "
                      "'s/,admin.*//p' {}/tokens.csv)\" https://127.0.0.1:{}/api/v1/events\n\n"
                      "Ctrl-C stops it.\n",
-                     port, flags.dev_folder, flags.dev_folder, flags.dev_folder, flags.dev_folder,
-                     flags.dev_folder, port)
+                     port, flags.daemon.etcd_servers.empty() ? flags.dev_folder : "etcd",
+                     flags.dev_folder, flags.dev_folder, flags.dev_folder, flags.dev_folder, port)
               << std::endl;
   }
   Notify("READY=1");

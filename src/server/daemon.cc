@@ -19,6 +19,8 @@
 #include "server/front_door.h"
 #include "server/rbac.h"
 #include "server/retention.h"
+#include "server/stored_event.h"
+#include "store/etcd/etcd_store.h"
 #include "store/memory_store.h"
 #include "store/rocks_store.h"
 
@@ -34,6 +36,17 @@ constexpr std::chrono::seconds kMostTime{365 * 24 * 3600};
 int ThreadsFor(int wanted) {
   if (wanted > 0) return wanted;
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads));
+}
+
+// A prefix as kube-apiserver reads it: a path from the root, without a slash at its end.
+std::string CleanPrefix(std::string_view prefix) {
+  std::string clean;
+  while (!prefix.empty()) {
+    const std::size_t slash = std::min(prefix.find('/'), prefix.size());
+    if (slash > 0) clean.append("/").append(prefix.substr(0, slash));
+    prefix.remove_prefix(std::min(slash + 1, prefix.size()));
+  }
+  return clean;
 }
 
 // The rules in force. Thread-safe.
@@ -149,6 +162,7 @@ class Daemon::Impl {
     store::StoreOptions options;
     options.schema = Api::MakeSchema(
         [retention = retention_](const Event& event) { return retention->Keep(event); });
+    if (!options_.etcd_servers.empty()) return OpenEtcd(std::move(options));
     options.max_bytes = options_.max_disk_bytes;
     options.history = options_.history;
     if (options_.data_dir.empty()) {
@@ -159,6 +173,39 @@ class Daemon::Impl {
     rocks.db.directory = options_.data_dir;
     rocks.log = options_.log;
     auto opened = store::RocksStore::Open(std::move(options), std::move(rocks));
+    if (!opened) return opened.error();
+    store_ = *std::move(opened);
+    return {};
+  }
+
+  Status OpenEtcd(store::StoreOptions options) {
+    const auto refuse = [](std::string why) {
+      return Status(StatusReason::kBadRequest, std::move(why));
+    };
+    if (!options_.data_dir.empty())
+      return refuse("--data-dir and --etcd-servers: events are kept either in a folder or in etcd");
+    if (options_.max_disk_bytes > 0)
+      return refuse(
+          "--max-disk-bytes does not hold for etcd, which has --quota-backend-bytes of its own");
+    store::EtcdStoreOptions etcd;
+    etcd.client.endpoints = options_.etcd_servers;
+    etcd.client.ca_file = options_.etcd_cafile;
+    etcd.client.cert_file = options_.etcd_certfile;
+    etcd.client.key_file = options_.etcd_keyfile;
+    etcd.client.log = options_.log;
+    if (!options_.etcd_user.empty()) {
+      const std::size_t colon = options_.etcd_user.find(':');
+      if (colon == 0 || colon == std::string::npos)
+        return refuse("the user of etcd must be given as name:password");
+      etcd.client.user = options_.etcd_user.substr(0, colon);
+      etcd.client.password = options_.etcd_user.substr(colon + 1);
+    }
+    etcd.root = kRegistryRoot;
+    etcd.etcd_root = CleanPrefix(options_.etcd_prefix);
+    etcd.mirrored = kEventsPrefix;
+    etcd.compaction_interval = options_.etcd_compaction_interval;
+    etcd.log = options_.log;
+    auto opened = store::EtcdStore::Open(std::move(options), std::move(etcd));
     if (!opened) return opened.error();
     store_ = *std::move(opened);
     return {};

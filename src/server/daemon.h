@@ -39,6 +39,15 @@ struct DaemonOptions {
   // How far back a watch or a paged list may begin.
   std::chrono::seconds history{5 * 60};
 
+  // Where events are kept instead of in `data_dir`, if any are given.
+  std::vector<std::string> etcd_servers{};  // "https://a:2379"
+  std::string etcd_cafile{};
+  std::string etcd_certfile{};
+  std::string etcd_keyfile{};
+  std::string etcd_prefix = "/registry";
+  std::string etcd_user{};                                // "name:password"
+  std::chrono::seconds etcd_compaction_interval{5 * 60};  // 0: never
+
   // How much is taken.
   std::string event_rate_limit_file{};
   std::size_t max_requests_inflight = 4000;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "api/event_keys.h"
@@ -14,6 +16,10 @@ namespace {
 constexpr std::chrono::seconds kUnreadableLifetime{3600};
 
 bool IsProtobuf(std::string_view value) { return value.starts_with(std::string_view("k8s\0", 4)); }
+
+// As kube-apiserver's --encryption-provider-config writes it; what follows names the provider
+// and its key.
+constexpr std::string_view kEncrypted = "k8s:enc:";
 
 std::string_view Indexed(std::string_view value) { return value.substr(0, kMaxIndexedBytes); }
 
@@ -118,6 +124,14 @@ std::string EncodeStored(const Event& event) {
 }
 
 Result<Event> DecodeStored(const store::Entry& entry) {
+  if (entry.value->starts_with(kEncrypted)) {
+    const std::string_view rest = std::string_view(*entry.value).substr(kEncrypted.size());
+    return Status(StatusReason::kInternalError,
+                  fmt::format("Internal error occurred: the stored value of {} is encrypted ({}) "
+                              "by a kube-apiserver; heraldd reads events only as they are, so "
+                              "leave them out of its encryption configuration",
+                              entry.key, rest.substr(0, rest.find(':'))));
+  }
   Result<Event> event = Decode(*entry.value);
   if (event) {
     event->metadata.resource_version = ToResourceVersion(entry.revision);
@@ -179,6 +193,17 @@ store::Schema MakeEventSchema(std::function<std::chrono::seconds(const Event&)> 
   schema.lifetime = [lifetime = std::move(lifetime)](std::string_view, std::string_view value) {
     const Result<Event> event = Decode(value);
     return event ? lifetime(*event) : kUnreadableLifetime;
+  };
+  schema.written = [](std::string_view, std::string_view value) -> std::optional<WallTime> {
+    EventKeys keys;
+    if (!ReadEventKeys(value, &keys)) {
+      const Result<Event> event = Decode(value);
+      if (!event) return std::nullopt;
+      keys = KeysOf(*event);
+    }
+    // The server stamps the first and the recorder the second; an update moves only the second.
+    const Timestamp written = std::max(keys.creation, keys.last_occurrence);
+    return written.is_zero() ? WallTime::max() : written.ToWallTime();
   };
   return schema;
 }

@@ -17,6 +17,8 @@ namespace herald::server {
 // share one etcd. The value is the protobuf of core/v1 with resourceVersion and
 // selfLink left out; the resourceVersion is the revision.
 
+// What kube-apiserver's --etcd-prefix stands in the place of.
+inline constexpr std::string_view kRegistryRoot = "/registry";
 inline constexpr std::string_view kEventsPrefix = "/registry/events/";
 
 // "/registry/events/<namespace>/<name>"
@@ -33,7 +35,7 @@ std::string ToResourceVersion(store::Revision revision);
 
 std::string EncodeStored(const Event& event);
 // With the resourceVersion of the entry. kInternalError, naming the key, where the value is no
-// event. REQUIRES: entry.value
+// event, or one that a kube-apiserver has encrypted. REQUIRES: entry.value
 Result<Event> DecodeStored(const store::Entry& entry);
 
 // What events can be found by besides their keys. Values may be cut off at
@@ -68,7 +70,7 @@ std::string ReasonValue(std::string_view reason, std::string_view namespace_);
 // Sorts as the times do.
 std::string TimeValue(Timestamp time);
 
-// The index entries of a value, and how long it lives.
+// The index entries of a value, how long it lives and when it was written.
 store::Schema MakeEventSchema(std::function<std::chrono::seconds(const Event&)> lifetime);
 
 }  // namespace herald::server

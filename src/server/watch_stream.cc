@@ -57,9 +57,10 @@ class SharedFrames {
     if (const std::optional<store::Entry>& previous = change.previous()) {
       DecodeInto(*previous, &made.previous, &made.status);
     }
-    // When it went, by being deleted or by no longer matching, is told by its version.
+    // When it went, by being deleted or by no longer matching, is told by its version; from
+    // there a client goes on, so it is not that of a revision of which more is to come.
     if (std::optional<Event>& previous = made.previous) {
-      previous->metadata.resource_version = ToResourceVersion(change.revision());
+      previous->metadata.resource_version = ToResourceVersion(change.resume_revision());
     }
     auto decoded = std::make_shared<const Decoded>(std::move(made));
     MutexLock lock(mu_);
@@ -405,7 +406,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
                              : change.previous() ? WatchType::kModified
                                                  : WatchType::kAdded;
       if (const http::Chunk made = frames->Find(type, request_.form)) {
-        told_ = change.revision();
+        told_ = change.resume_revision();
         return Put(made);
       }
     }
@@ -415,7 +416,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     const std::optional<Event>& previous = decoded->previous;
     const bool matches = current && request_.filter.Matches(*current);
     const bool matched = previous && request_.filter.Matches(*previous);
-    if (matches || matched) told_ = change.revision();
+    if (matches || matched) told_ = change.resume_revision();
     // To a watcher with a selector, what begins to match is new and what ceases is gone.
     if (matches && current) {
       PutShared(matched ? WatchType::kModified : WatchType::kAdded, *current, frames.get(), now);

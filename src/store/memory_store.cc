@@ -1,28 +1,18 @@
 #include "store/memory_store.h"
 
 #include <algorithm>
-#include <limits>
-#include <string_view>
-
-#include "base/check.h"
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace herald::store {
 namespace {
 
-// Entries that are looked at under one hold of the lock, so that a list of everything
-// does not hold up writers for longer than tens of microseconds.
+// Entries that are deleted, or looked at, under one hold of the lock.
 constexpr std::size_t kChunk = 256;
 
 // How often the store looks for what is due. Entries expire within this of their time.
 constexpr std::chrono::seconds kMaintenanceInterval{1};
-
-std::size_t SizeOf(const std::string& key, const Bytes& value) {
-  return key.size() + (value ? value->size() : 0);
-}
-
-bool InRange(std::string_view key, const Query& query) {
-  return key >= query.start && (query.end.empty() || key < query.end);
-}
 
 }  // namespace
 
@@ -52,83 +42,39 @@ void MemoryStore::MaintainAndCallAgain() {
                     [this] { MaintainAndCallAgain(); });
 }
 
-WallTime MemoryStore::ExpiryOf(const std::string& key, const std::string& value,
-                               WallTime written) const {
+WallTime MemoryStore::Expires(const std::string& key, const std::string& value,
+                              WallTime written) const {
   if (!options_.schema.lifetime) return WallTime::max();
-  const std::chrono::seconds lifetime = options_.schema.lifetime(key, value);
-  // Rules may say "for ever" with a number that cannot be added.
-  if (lifetime >= std::chrono::floor<std::chrono::seconds>(WallTime::max() - written)) {
-    return WallTime::max();
-  }
-  return written + std::max(lifetime, std::chrono::seconds(1));
-}
-
-const MemoryStore::Version* MemoryStore::Newest(const std::string& key) const {
-  const auto found = keys_.find(key);
-  if (found == keys_.end() || !found->second.back().value) return nullptr;
-  return &found->second.back();
-}
-
-const MemoryStore::Version* MemoryStore::At(const Versions& versions, Revision at) {
-  const auto later =
-      std::upper_bound(versions.begin(), versions.end(), at,
-                       [](Revision r, const Version& version) { return r < version.revision; });
-  if (later == versions.begin() || !std::prev(later)->value) return nullptr;
-  return &*std::prev(later);
+  return ExpiryOf(written, options_.schema.lifetime(key, value));
 }
 
 std::shared_ptr<const Change> MemoryStore::Apply(const std::string& key, Bytes value,
-                                                 std::vector<IndexEntry> index, WallTime written,
-                                                 WallTime expires) {
-  const Revision revision = ++stats_.revision;
-  std::optional<Entry> previous;
-  std::size_t history = key.size();
-  if (const Version* old = Newest(key)) {
-    previous = Entry{key, old->value, old->revision};
-    history += SizeOf(key, old->value);
-    due_.erase({old->expires, old->revision});
-    by_age_.erase(old->revision);
-    live_bytes_ -= SizeOf(key, old->value);
-    --stats_.entries;
-  }
-  HERALD_CHECK(value || previous, "there is nothing to delete");
-  if (value) {
-    due_.emplace(std::pair(expires, revision), key);
-    by_age_.emplace(revision, key);
-    live_bytes_ += SizeOf(key, value);
-    ++stats_.entries;
-    for (const IndexEntry& entry : index) {
-      index_.insert(IndexRow{entry.index, entry.value, key, revision});
-    }
-  }
-  auto change = std::make_shared<const Change>(Entry{key, value, revision}, std::move(previous),
-                                               /*deleted=*/value == nullptr);
-  keys_[key].push_back({revision, std::move(value), written, expires, std::move(index)});
-  log_.push_back({change, written, history});
-  log_bytes_ += history;
+                                                 EntryTable::Facts facts) {
+  auto change = table_.MakeChange(key, std::move(value), table_.revision() + 1);
+  if (const auto& previous = change->previous()) by_age_.erase(previous->revision);
+  if (!change->deleted()) by_age_.emplace(change->revision(), key);
+  table_.Apply(change, std::move(facts));
   return change;
 }
 
 void MemoryStore::Commit(Write write, WriteDone done) {
-  const WallTime now = clock_.Now();
-  std::vector<IndexEntry> index;
-  WallTime expires;
+  EntryTable::Facts facts{.written = clock_.Now()};
   if (write.value) {
-    if (options_.schema.index) index = options_.schema.index(write.key, *write.value);
-    expires = ExpiryOf(write.key, *write.value, now);
+    if (options_.schema.index) facts.index = options_.schema.index(write.key, *write.value);
+    facts.expires = Expires(write.key, *write.value, facts.written);
   }
   Written written;
   WatchHub::Woken woken;
   {
     MutexLock lock(mu_);
-    const Version* current = Newest(write.key);
+    const EntryTable::Version* current = table_.Newest(write.key);
     const Revision standing = current != nullptr ? current->revision : 0;
     if ((write.expected != Write::kAny && write.expected != standing) ||
         (!write.value && current == nullptr)) {
-      written.revision = stats_.revision;
+      written.revision = table_.revision();
       if (current != nullptr) written.current = Entry{write.key, current->value, standing};
     } else {
-      const auto change = Apply(write.key, std::move(write.value), std::move(index), now, expires);
+      const auto change = Apply(write.key, std::move(write.value), std::move(facts));
       written.committed = true;
       written.revision = change->revision();
       woken = hub_.Append({change}, change->revision());
@@ -142,7 +88,7 @@ void MemoryStore::Get(std::string key, EntryDone done) {
   std::optional<Entry> entry;
   {
     MutexLock lock(mu_);
-    if (const Version* version = Newest(key)) {
+    if (const EntryTable::Version* version = table_.Newest(key)) {
       entry = Entry{std::move(key), version->value, version->revision};
     }
   }
@@ -153,133 +99,42 @@ void MemoryStore::CurrentRevision(std::function<void(Result<Revision>)> done) {
   Revision revision = 0;
   {
     MutexLock lock(mu_);
-    revision = stats_.revision;
+    revision = table_.revision();
   }
   done(revision);
 }
 
 void MemoryStore::Read(Query query, PageDone done) {
-  Page page;
+  Revision at = query.at;
   Status refused;
   {
     MutexLock lock(mu_);
-    page.revision = query.at == 0 ? stats_.revision : query.at;
-    if (query.at > stats_.revision) {
-      refused = Status(StatusReason::kBadRequest, "revision " + std::to_string(query.at) +
-                                                      " is yet to come: the latest is " +
-                                                      std::to_string(stats_.revision));
-    } else if (page.revision < stats_.compacted) {
-      refused = Status(StatusReason::kExpired, "revision " + std::to_string(query.at) +
-                                                   " is no longer kept: history begins at " +
-                                                   std::to_string(stats_.compacted));
-    } else {
-      pinned_.insert(page.revision);
-    }
+    if (at == 0) at = table_.revision();
+    refused = table_.CheckRevision(at);
+    if (refused.ok()) table_.Pin(at);
   }
   if (!refused.ok()) {
     done(std::move(refused));
     return;
   }
-  Cursor cursor;
-  while (!cursor.done) {
-    for (Entry& entry : ReadChunk(query, page.revision, cursor)) {
-      const bool full = query.limit > 0 && page.entries.size() >= query.limit;
-      if (full) {
-        page.more = true;
-        if (!query.count_remaining) {
-          cursor.done = true;
-          break;
-        }
-      }
-      if (query.filter && !query.filter(entry)) continue;
-      if (full) {
-        ++page.remaining;
-      } else {
-        page.entries.push_back(std::move(entry));
-      }
+  PageMaker page(query, at);
+  EntryTable::Cursor cursor;
+  for (bool enough = false; !enough && !cursor.done();) {
+    std::vector<Entry> entries;
+    {
+      MutexLock lock(mu_);
+      entries = table_.Read(query, at, cursor);
+    }
+    for (Entry& entry : entries) {
+      enough = !page.Take(std::move(entry));
+      if (enough) break;
     }
   }
   {
     MutexLock lock(mu_);
-    pinned_.erase(pinned_.find(page.revision));
+    table_.Unpin(at);
   }
-  if (query.count_remaining) page.more = page.remaining > 0;
-  done(std::move(page));
-}
-
-std::vector<Entry> MemoryStore::ReadChunk(const Query& query, Revision at, Cursor& cursor) {
-  std::vector<Entry> out;
-  MutexLock lock(mu_);
-  if (query.by) {
-    ReadChunkOfIndex(query, at, cursor, out);
-  } else {
-    ReadChunkOfKeys(query, at, cursor, out);
-  }
-  return out;
-}
-
-void MemoryStore::ReadChunkOfKeys(const Query& query, Revision at, Cursor& cursor,
-                                  std::vector<Entry>& out) {
-  auto it = keys_.lower_bound(std::max(query.start, cursor.key));
-  for (std::size_t seen = 0; seen < kChunk; ++seen, ++it) {
-    if (it == keys_.end() || !InRange(it->first, query)) {
-      cursor.done = true;
-      return;
-    }
-    if (const Version* version = At(it->second, at)) {
-      out.push_back({it->first, version->value, version->revision});
-    }
-  }
-  if (it == keys_.end()) {
-    cursor.done = true;
-  } else {
-    cursor.key = it->first;
-  }
-}
-
-void MemoryStore::ReadChunkOfIndex(const Query& query, Revision at, Cursor& cursor,
-                                   std::vector<Entry>& out) {
-  if (!query.by) return;
-  const Query::By& by = *query.by;
-  constexpr Revision kLast = std::numeric_limits<Revision>::max();
-  // Rows in [first, last) of this query, and of these what is behind the last page.
-  const bool resumes = !by.after_value.empty() || !by.after_key.empty();
-  IndexRow low{by.index, by.from, {}, 0};
-  IndexRow high{by.index, by.to, {}, 0};
-  if (resumes && !by.descending) {
-    low = std::max(low, IndexRow{by.index, by.after_value, by.after_key, kLast});
-  }
-  if (resumes && by.descending) {
-    high = std::min(high, IndexRow{by.index, by.after_value, by.after_key, 0});
-  }
-  if (cursor.row) (by.descending ? high : low) = *cursor.row;
-
-  const auto take = [&](const IndexRow& row) REQUIRES(mu_) {
-    if (row.revision > at || !InRange(row.key, query)) return;
-    const auto found = keys_.find(row.key);
-    const Version* version = found != keys_.end() ? At(found->second, at) : nullptr;
-    // Rows of other versions of the key say what it was, or will be, found by.
-    if (version == nullptr || version->revision != row.revision) return;
-    out.push_back({row.key, version->value, version->revision});
-  };
-  if (!(low < high)) {
-    cursor.done = true;
-    return;
-  }
-  if (by.descending) {
-    const auto begin = index_.lower_bound(low);
-    auto it = index_.lower_bound(high);
-    for (std::size_t seen = 0; seen < kChunk && it != begin; ++seen) take(*--it);
-    cursor.done = it == begin;
-    // Exclusive, and so the row itself is not seen twice.
-    if (!cursor.done) cursor.row = *it;
-  } else {
-    auto it = index_.lower_bound(low);
-    std::size_t seen = 0;
-    for (; seen < kChunk && it != index_.end() && *it < high; ++seen, ++it) take(*it);
-    cursor.done = it == index_.end() || !(*it < high);
-    if (!cursor.done) cursor.row = *it;
-  }
+  done(page.Finish());
 }
 
 Result<std::unique_ptr<Watch>> MemoryStore::NewWatch(std::string prefix, Revision after,
@@ -289,23 +144,8 @@ Result<std::unique_ptr<Watch>> MemoryStore::NewWatch(std::string prefix, Revisio
 
 Result<Watch::Batch> MemoryStore::ReadLog(const std::string& prefix, Revision after,
                                           std::size_t max) {
-  Watch::Batch batch;
   MutexLock lock(mu_);
-  if (after < stats_.compacted) {
-    return Status(StatusReason::kExpired, "changes after revision " + std::to_string(after) +
-                                              " are no longer kept: history begins at " +
-                                              std::to_string(stats_.compacted));
-  }
-  batch.revision = after;
-  // Revisions have no gaps, so the log is an array of them.
-  std::size_t i = static_cast<std::size_t>(after - stats_.compacted);
-  for (std::size_t seen = 0; i < log_.size() && seen < kChunk && batch.changes.size() < max;
-       ++i, ++seen) {
-    const auto& change = log_[i].change;
-    batch.revision = change->revision();
-    if (change->key().starts_with(prefix)) batch.changes.push_back(change);
-  }
-  return batch;
+  return table_.ReadLog(prefix, after, max);
 }
 
 void MemoryStore::RefreshLifetimes() {
@@ -330,37 +170,23 @@ void MemoryStore::Refresh() {
     if (!refresh_) return;
     refresh_ = false;
   }
-  struct Item {
-    std::string key;
-    Version version;
-  };
   std::string from;
   for (;;) {
-    std::vector<Item> items;
+    std::vector<std::pair<Entry, EntryTable::Facts>> entries;
     {
       MutexLock lock(mu_);
-      auto it = keys_.lower_bound(from);
-      for (; it != keys_.end() && items.size() < kChunk; ++it) {
-        if (it->second.back().value) items.push_back({it->first, it->second.back()});
-      }
-      from = it != keys_.end() ? it->first : std::string();
+      entries = table_.Live(from, kChunk);
     }
-    for (Item& item : items) {
-      item.version.expires = ExpiryOf(item.key, *item.version.value, item.version.written);
+    if (entries.empty()) return;
+    from = entries.back().first.key + '\0';
+    for (auto& [entry, facts] : entries) {
+      facts.expires = Expires(entry.key, *entry.value, facts.written);
     }
-    {
-      MutexLock lock(mu_);
-      for (const Item& item : items) {
-        const auto found = keys_.find(item.key);
-        if (found == keys_.end()) continue;
-        Version& now = found->second.back();
-        if (now.revision != item.version.revision) continue;  // written since, by the new rules
-        due_.erase({now.expires, now.revision});
-        now.expires = item.version.expires;
-        due_.emplace(std::pair(now.expires, now.revision), item.key);
-      }
+    MutexLock lock(mu_);
+    // What was written since has its time from the new rules.
+    for (const auto& [entry, facts] : entries) {
+      table_.SetExpiry(entry.key, entry.revision, facts.expires);
     }
-    if (from.empty()) return;
   }
 }
 
@@ -371,10 +197,9 @@ void MemoryStore::Expire() {
     WatchHub::Woken woken;
     {
       MutexLock lock(mu_);
-      while (!due_.empty() && due_.begin()->first.first <= now && changes.size() < kChunk) {
-        const std::string key = due_.begin()->second;
-        changes.push_back(Apply(key, nullptr, {}, now, {}));
-        ++stats_.expired;
+      for (const Entry& entry : table_.Due(now, kChunk)) {
+        changes.push_back(Apply(entry.key, nullptr, {.written = now}));
+        ++expired_;
       }
       if (changes.empty()) return;
       woken = hub_.Append(changes, changes.back()->revision());
@@ -391,11 +216,12 @@ void MemoryStore::Evict() {
     WatchHub::Woken woken;
     {
       MutexLock lock(mu_);
-      while (live_bytes_ > options_.max_bytes && !by_age_.empty() && changes.size() < kChunk) {
+      while (table_.live_bytes() > options_.max_bytes && !by_age_.empty() &&
+             changes.size() < kChunk) {
         const std::string key = by_age_.begin()->second;
-        stats_.complete_since = std::max(stats_.complete_since, Newest(key)->written);
-        changes.push_back(Apply(key, nullptr, {}, now, {}));
-        ++stats_.evicted;
+        complete_since_ = std::max(complete_since_, table_.Newest(key)->facts.written);
+        changes.push_back(Apply(key, nullptr, {.written = now}));
+        ++evicted_;
       }
       if (changes.empty()) return;
       woken = hub_.Append(changes, changes.back()->revision());
@@ -407,37 +233,24 @@ void MemoryStore::Evict() {
 void MemoryStore::Compact() {
   const WallTime keep_from = clock_.Now() - options_.history;
   for (;;) {
-    std::vector<Logged> gone;  // destroyed without the lock
+    std::vector<std::shared_ptr<const Change>> gone;  // destroyed without the lock
     MutexLock lock(mu_);
-    while (!log_.empty() && gone.size() < kChunk &&
-           (log_.front().written < keep_from || log_bytes_ > options_.max_history_bytes)) {
-      const Change& change = *log_.front().change;
-      if (!pinned_.empty() && change.revision() > *pinned_.begin()) break;
-      // The version that this change replaced stood up to here only.
-      const auto found = keys_.find(change.key());
-      Versions& versions = found->second;
-      while (versions.front().revision < change.revision()) {
-        for (const IndexEntry& entry : versions.front().index) {
-          index_.erase(IndexRow{entry.index, entry.value, change.key(), versions.front().revision});
-        }
-        versions.pop_front();
-      }
-      if (change.deleted()) versions.pop_front();
-      if (versions.empty()) keys_.erase(found);
-      stats_.compacted = change.revision();
-      log_bytes_ -= log_.front().bytes;
-      gone.push_back(std::move(log_.front()));
-      log_.pop_front();
-    }
+    gone = table_.Compact(keep_from, options_.max_history_bytes);
     if (gone.empty()) return;
-    hub_.Compacted(stats_.compacted);
+    hub_.Compacted(table_.compacted());
     lock.Unlock();
   }
 }
 
 StoreStats MemoryStore::Stats() {
   MutexLock lock(mu_);
-  StoreStats stats = stats_;
+  StoreStats stats;
+  stats.revision = table_.revision();
+  stats.compacted = table_.compacted();
+  stats.entries = table_.entries();
+  stats.expired = expired_;
+  stats.evicted = evicted_;
+  stats.complete_since = complete_since_;
   stats.watches = hub_.watches();
   return stats;
 }

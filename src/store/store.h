@@ -38,7 +38,7 @@ struct IndexEntry {
 };
 
 // What the store must be told about its values, for it knows nothing of their meaning.
-// Both must be pure: the same bytes give the same answer for ever, except that the
+// All must be pure: the same bytes give the same answer for ever, except that the
 // lifetime may change before a call of RefreshLifetimes(). They must not throw, and
 // they are called from any thread. Values that they cannot read get no index entries
 // and the default lifetime of their own choice.
@@ -47,6 +47,10 @@ struct Schema {
   std::function<std::vector<IndexEntry>(std::string_view key, std::string_view value)> index{};
   // How long an entry lives after the write that made it; at least a second. Null: for ever.
   std::function<std::chrono::seconds(std::string_view key, std::string_view value)> lifetime{};
+  // When it was written, as far as the value itself can tell; the end of time where it does not
+  // say, nothing where it cannot be read. For stores that others write to as well, and
+  // that therefore do not know. Null: now.
+  std::function<std::optional<WallTime>(std::string_view key, std::string_view value)> written{};
 };
 
 // A write of one key, done if the key is as expected when its turn comes.
@@ -107,11 +111,17 @@ struct Page {
 // server makes of it (decoded, encoded in some representation) may be kept with it.
 class Change {
  public:
-  Change(Entry current, std::optional<Entry> previous, bool deleted)
-      : current_(std::move(current)), previous_(std::move(previous)), deleted_(deleted) {}
+  // `last` of its revision: where one transaction makes several changes, all but one are not.
+  Change(Entry current, std::optional<Entry> previous, bool deleted, bool last = true)
+      : current_(std::move(current)),
+        previous_(std::move(previous)),
+        deleted_(deleted),
+        last_(last) {}
 
   const std::string& key() const { return current_.key; }
   Revision revision() const { return current_.revision; }
+  // Where a watcher that has seen no change after this one can go on without missing any.
+  Revision resume_revision() const { return last_ ? revision() : revision() - 1; }
   bool deleted() const { return deleted_; }
   // The new state; where deleted, without a value.
   const Entry& current() const { return current_; }
@@ -127,6 +137,7 @@ class Change {
   const Entry current_;
   const std::optional<Entry> previous_;
   const bool deleted_;
+  const bool last_;
   mutable std::shared_ptr<void> attachment_;  // by std::atomic_load and friends only
 };
 

@@ -99,8 +99,10 @@ WatchHub::Woken WatchHub::Append(const std::vector<std::shared_ptr<const Change>
   // hold a value pays for freeing it.
   std::vector<std::shared_ptr<const Change>> dropped;
   MutexLock lock(mu_);
+  HERALD_CHECK(changes.empty() || changes.front()->revision() > head_,
+               "a revision is appended whole");
   for (const auto& change : changes) {
-    HERALD_CHECK(change->revision() > head_, "changes must come in order");
+    HERALD_CHECK(change->revision() >= head_, "changes must come in order");
     head_ = change->revision();
     ring_bytes_ += BytesOf(*change);
     ring_.push_back(change);
@@ -138,6 +140,33 @@ WatchHub::Woken WatchHub::Append(const std::vector<std::shared_ptr<const Change>
   return woken;
 }
 
+WatchHub::Woken WatchHub::Skip(Revision head) {
+  Woken woken;
+  std::deque<std::shared_ptr<const Change>> dropped;
+  MutexLock lock(mu_);
+  if (head <= head_) return woken;
+  std::vector<Watcher*> behind;
+  for (const auto& [length, by_prefix] : waiting_) {
+    for (const auto& [prefix, watchers] : by_prefix) {
+      for (Watcher* watcher : watchers) {
+        if (std::max(watcher->position, head_) < head) behind.push_back(watcher);
+      }
+    }
+  }
+  for (Watcher* watcher : behind) {
+    StopWaiting(*watcher);
+    watcher->state = Watcher::State::kReading;
+    watcher->position = std::max(watcher->position, head_);
+    woken.push_back(watcher->ready);
+  }
+  head_ = head;
+  floor_ = head;
+  dropped.swap(ring_);
+  ring_bytes_ = 0;
+  lock.Unlock();
+  return woken;
+}
+
 void WatchHub::Compacted(Revision revision) {
   std::vector<std::shared_ptr<const Change>> dropped;
   MutexLock lock(mu_);
@@ -159,6 +188,11 @@ Result<std::unique_ptr<Watch>> WatchHub::NewWatch(std::string prefix, Revision a
   ++watches_;
   return std::unique_ptr<Watch>(std::make_unique<HubWatch>(
       this, std::make_shared<Watcher>(std::move(prefix), after, std::move(ready))));
+}
+
+Revision WatchHub::head() const {
+  MutexLock lock(mu_);
+  return head_;
 }
 
 std::size_t WatchHub::watches() const {
@@ -188,13 +222,7 @@ Result<Watch::Batch> WatchHub::Next(const std::shared_ptr<Watcher>& watcher, std
     }
 
     if (!w.fetched.empty()) {
-      while (!w.fetched.empty() && batch.changes.size() < max) {
-        w.position = w.fetched.front()->revision();
-        batch.changes.push_back(std::move(w.fetched.front()));
-        w.fetched.pop_front();
-      }
-      if (w.fetched.empty()) w.position = std::max(w.position, w.fetched_to);
-      batch.revision = w.position;
+      TakeFetched(w, max, batch);
       return batch;
     }
     if (w.position < compacted_) {
@@ -239,16 +267,16 @@ void WatchHub::Fetch(const std::shared_ptr<Watcher>& watcher) {
     // The ring itself is looked at, too, so that the callback comes only where there
     // is something to take.
     if (w.position >= floor_) {
-      Watch::Batch batch;
       const Revision before = w.position;
+      Watch::Batch batch;
       TakeFromRing(w, kFetch, batch);
       if (batch.changes.empty()) {
         StartWaiting(w);
         return;
       }
+      if (w.fetched.empty()) w.fetched_to = w.position;
+      w.fetched.insert(w.fetched.begin(), batch.changes.begin(), batch.changes.end());
       w.position = before;
-      w.fetched.assign(batch.changes.begin(), batch.changes.end());
-      w.fetched_to = batch.revision;
       w.state = Watcher::State::kReading;
       break;
     }
@@ -285,17 +313,41 @@ void WatchHub::Remove(const std::shared_ptr<Watcher>& watcher) {
   lock.Unlock();
 }
 
+void WatchHub::TakeFetched(Watcher& watcher, std::size_t max, Watch::Batch& batch) {
+  while (!watcher.fetched.empty() && batch.changes.size() < max) {
+    watcher.position = watcher.fetched.front()->revision();
+    batch.changes.push_back(std::move(watcher.fetched.front()));
+    watcher.fetched.pop_front();
+  }
+  if (watcher.fetched.empty()) watcher.position = std::max(watcher.position, watcher.fetched_to);
+  const bool parted =
+      !watcher.fetched.empty() && watcher.fetched.front()->revision() == watcher.position;
+  batch.revision = parted ? watcher.position - 1 : watcher.position;
+}
+
 void WatchHub::TakeFromRing(Watcher& watcher, std::size_t max, Watch::Batch& batch) {
   auto it = std::upper_bound(ring_.begin(), ring_.end(), watcher.position,
                              [](Revision revision, const std::shared_ptr<const Change>& change) {
                                return revision < change->revision();
                              });
-  for (; it != ring_.end() && batch.changes.size() < max; ++it) {
+  // Whole revisions, for a position cannot be inside one.
+  std::size_t taken = 0;
+  for (; it != ring_.end(); ++it) {
+    if (taken >= max && (*it)->revision() != watcher.position) break;
     watcher.position = (*it)->revision();
-    if ((*it)->key().starts_with(watcher.prefix)) batch.changes.push_back(*it);
+    if (!(*it)->key().starts_with(watcher.prefix)) continue;
+    if (++taken <= max) {
+      batch.changes.push_back(*it);
+    } else {
+      watcher.fetched.push_back(*it);
+    }
   }
   if (it == ring_.end()) watcher.position = std::max(watcher.position, head_);
   batch.revision = watcher.position;
+  if (!watcher.fetched.empty()) {
+    watcher.fetched_to = watcher.position;
+    batch.revision = watcher.fetched.front()->revision() - 1;
+  }
 }
 
 void WatchHub::StartWaiting(Watcher& watcher) {

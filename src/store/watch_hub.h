@@ -26,6 +26,10 @@ namespace herald::store {
 //   position:  gone | in the backend's log | in the ring | head
 //                   ^compacted             ^floor        ^what was appended last
 //
+// Changes may share a revision, where one transaction made them. Whoever appends, or reads
+// the log, gives all of them at once; a watch may take them in parts, and the batches before the
+// last part do not say that the revision was given out.
+//
 // A watch whose position falls behind the ring (its client is slow, or it resumes after
 // a restart) reads the log through the backend's Reader at its own pace, on `executor`,
 // until it has caught up with the ring. So a slow watch holds up nobody and costs no memory.
@@ -35,13 +39,13 @@ namespace herald::store {
 // of revision 7 and then watches from now never sees 7, and one who saw 7 in a watch
 // and then reads finds it.
 //
-// Thread-safe. Append() and Compacted() come from one thread at a time.
+// Thread-safe. Append(), Skip() and Compacted() come from one thread at a time.
 class WatchHub {
  public:
-  // What a watch reads behind the ring: changes of keys with `prefix` after `after`, at
-  // most `max`, in order; `revision` says how far it looked, which must be beyond `after` while
-  // there is more. kExpired where `after` was compacted away. Called from any thread, without
-  // locks; it may read from disk.
+  // What a watch reads behind the ring: changes of keys with `prefix` after `after`, in order;
+  // at most `max`, unless it takes more to make whole revisions; `revision` says how far it looked,
+  // which must be beyond `after` while there is more. kExpired where `after` was compacted away.
+  // Called from any thread, without locks; it may read from disk.
   using Reader = std::function<Result<Watch::Batch>(const std::string& prefix, Revision after,
                                                     std::size_t max)>;
 
@@ -66,10 +70,14 @@ class WatchHub {
   WatchHub(const WatchHub&) = delete;
   WatchHub& operator=(const WatchHub&) = delete;
 
-  // Changes in the order of their revisions, all beyond the head, which is then `head`.
-  // With none it only says that there was nothing up to there for anybody.
+  // Changes in the order of their revisions, whole revisions, all beyond the head, which is then
+  // `head`. With none it only says that there was nothing up to there for anybody.
   [[nodiscard]] Woken Append(const std::vector<std::shared_ptr<const Change>>& changes,
                              Revision head) EXCLUDES(mu_);
+
+  // The changes up to here were not seen: the head is there now, and whoever was before
+  // it has to look in the log, also those that waited.
+  [[nodiscard]] Woken Skip(Revision head) EXCLUDES(mu_);
 
   // Changes up to here are gone. Watches that have not read them yet are over.
   void Compacted(Revision revision) EXCLUDES(mu_);
@@ -78,6 +86,7 @@ class WatchHub {
   Result<std::unique_ptr<Watch>> NewWatch(std::string prefix, Revision after,
                                           std::function<void()> ready) EXCLUDES(mu_);
 
+  Revision head() const EXCLUDES(mu_);
   std::size_t watches() const EXCLUDES(mu_);
 
  private:
@@ -89,7 +98,10 @@ class WatchHub {
   // The body of the task that reads the log for a lagging watch.
   void Fetch(const std::shared_ptr<Watcher>& watcher) EXCLUDES(mu_);
 
-  // Takes from the ring what the watch has not seen, at most `max`, and moves it on.
+  // Takes what was fetched for the watch, at most `max`, and moves it on.
+  static void TakeFetched(Watcher& watcher, std::size_t max, Watch::Batch& batch);
+  // Takes from the ring what the watch has not seen, at most `max`, and moves it on. What is
+  // left of a revision stays with the watch.
   // REQUIRES: watcher.position >= floor_
   void TakeFromRing(Watcher& watcher, std::size_t max, Watch::Batch& batch) REQUIRES(mu_);
   void StartWaiting(Watcher& watcher) REQUIRES(mu_);

@@ -31,7 +31,21 @@ class WatchHubTest : public testing::Test {
         Entry{key, std::make_shared<const std::string>("v"), ++revision_}, std::nullopt, false));
     WatchHub::Wake(hub_->Append({log_.back()}, revision_));
   }
-  // Two rows of the log at a time, so that a lagging watch needs several visits.
+  void WriteAtOnce(const std::vector<std::string>& keys) {
+    ++revision_;
+    std::vector<std::shared_ptr<const Change>> changes;
+    for (const std::string& key : keys) {
+      changes.push_back(
+          std::make_shared<const Change>(Entry{key, nullptr, revision_}, std::nullopt, true));
+    }
+    log_.insert(log_.end(), changes.begin(), changes.end());
+    WatchHub::Wake(hub_->Append(changes, revision_));
+  }
+  void LogOnly(const std::string& key) {
+    log_.push_back(std::make_shared<const Change>(
+        Entry{key, std::make_shared<const std::string>("v"), ++revision_}, std::nullopt, false));
+  }
+  // Two revisions of the log at a time, so that a lagging watch needs several visits.
   Result<Watch::Batch> ReadLog(const std::string& prefix, Revision after, std::size_t max) {
     ++log_reads_;
     Watch::Batch batch;
@@ -39,7 +53,8 @@ class WatchHubTest : public testing::Test {
     if (after < log_compacted_) return Status(StatusReason::kExpired, "gone");
     for (const auto& change : log_) {
       if (change->revision() <= after) continue;
-      if (change->revision() > after + 2 || batch.changes.size() == max) break;
+      if (change->revision() > after + 2) break;
+      if (batch.changes.size() >= max && change->revision() != batch.revision) break;
       batch.revision = change->revision();
       if (change->key().starts_with(prefix)) batch.changes.push_back(change);
     }
@@ -172,6 +187,76 @@ TEST_F(WatchHubTest, WakesOnlyThoseWhomAChangeConcerns) {
   Write("/ns17/b");
   Write("/ns");
   for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(calls[i], i == 1 || i == 17 ? 1 : 0);
+}
+
+// As where a lease ends and takes all its keys with it.
+TEST_F(WatchHubTest, GivesOutARevisionOnlyWithTheLastOfItsChanges) {
+  const auto watch = NewWatch("/", 0);
+  Write("/a");
+  WriteAtOnce({"/b", "/c", "/d"});
+  struct Step {
+    Revisions revisions;
+    Revision given_out;
+  };
+  for (const Step& step : {Step{{1, 2}, 1}, Step{{2, 2}, 2}, Step{{}, 2}}) {
+    const auto batch = watch->Next(2);
+    ASSERT_TRUE(batch);
+    Revisions revisions;
+    for (const auto& change : batch->changes) revisions.push_back(change->revision());
+    EXPECT_EQ(revisions, step.revisions);
+    EXPECT_EQ(batch->revision, step.given_out);
+  }
+}
+
+TEST_F(WatchHubTest, ReadsOneRevisionWholeThroughTheLog) {
+  const auto watch = NewWatch("/", 0);
+  WriteAtOnce({"/a", "/b", "/c"});
+  for (int i = 0; i < 6; ++i) Write("/x");
+  Revisions seen;
+  while (seen.size() < 9) {
+    executor_.RunUntilIdle();
+    const Revisions more = Next(*watch, 2);
+    seen.insert(seen.end(), more.begin(), more.end());
+  }
+  EXPECT_EQ(seen, (Revisions{1, 1, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_GT(log_reads_, 0) << "the ring holds four";
+}
+
+TEST_F(WatchHubTest, SendsEverybodyToTheLogForWhatWasSkipped) {
+  const auto reading = NewWatch("/", 0);
+  const auto waiting = NewWatch("/", 0);
+  const auto future = NewWatch("/", 3);
+  EXPECT_EQ(Next(*waiting), Revisions{});
+  EXPECT_EQ(Next(*future), Revisions{});
+  // The log gets them, the hub does not.
+  for (int i = 0; i < 3; ++i) LogOnly("/a");
+  WatchHub::Wake(hub_->Skip(3));
+  EXPECT_EQ(ready_, 1) << "only the one that waited for what it has missed";
+  for (Watch* watch : {reading.get(), waiting.get()}) {
+    Revisions seen;
+    while (seen.size() < 3) {
+      const Revisions more = Next(*watch);
+      seen.insert(seen.end(), more.begin(), more.end());
+      executor_.RunUntilIdle();
+    }
+    EXPECT_EQ(seen, (Revisions{1, 2, 3}));
+  }
+  Write("/b");
+  EXPECT_EQ(Next(*future), Revisions{4});
+  EXPECT_EQ(Next(*reading), Revisions{4});
+}
+
+TEST_F(WatchHubTest, EndsThoseForWhomTheSkippedIsGone) {
+  const auto waiting = NewWatch("/", 0);
+  EXPECT_EQ(Next(*waiting), Revisions{});
+  const auto future = NewWatch("/", 2);
+  WatchHub::Wake(hub_->Skip(2));
+  hub_->Compacted(1);
+  revision_ = 2;
+  EXPECT_EQ(ready_, 1);
+  EXPECT_TRUE(waiting->Next(1).error().Is(StatusReason::kExpired));
+  Write("/a");
+  EXPECT_EQ(Next(*future), Revisions{3});
 }
 
 TEST_F(WatchHubTest, MovesOnWithoutChangesWhereRevisionsHaveGaps) {

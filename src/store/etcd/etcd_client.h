@@ -80,7 +80,9 @@ struct EtcdWatchBatch {
 class EtcdWatch {
  public:
   virtual ~EtcdWatch() = default;
-  // Asks etcd to say how far the watch is, even if nothing changes. Any thread.
+  // Asks etcd to say how far the watch is, even if nothing changes. Any thread. The answer is
+  // a batch without changes. There is none while etcd still sends changes, when a stream
+  // breaks, or where progress cannot be trusted: who needs one asks again after a while.
   virtual void RequestProgress() = 0;
 };
 
@@ -92,7 +94,8 @@ class EtcdWatch {
 // again; while none works every call fails at once rather than queue up.
 //
 //   reads    are tried on another endpoint when one fails, within `call_timeout`
-//   writes   are tried again only where the first try cannot have been carried out
+//   writes   are tried again only where the first try cannot have been carried out; but a
+//            lease too many, or a compaction twice, harms nobody: these are tried like reads
 //   watches  go on behind the last revision they have told, on another endpoint, by themselves
 //
 // Errors: kServiceUnavailable with retry_after (no endpoint, no leader, NOSPACE, too many
@@ -101,7 +104,8 @@ class EtcdWatch {
 // for user and password, kNotFound for a lease that is gone (and only for that).
 //
 // Completions are called exactly once, on a thread of the client's; they must not block.
-// Thread-safe. The destructor fails what is under way with kCancelled, and waits for that.
+// Thread-safe. The destructor fails what is under way with kCancelled, and waits for that; so it
+// must not run in a completion. Watches may outlive the client, and are then silent.
 class EtcdClient {
  public:
   // Does not wait for a connection; only what can never work is an error (a URL that is none,
@@ -133,9 +137,9 @@ class EtcdClient {
   };
   void GetCondition(std::function<void(Result<Condition>)> done);
 
-  // Changes of keys with that prefix after `after`. `batch` comes from one thread at a time, with
-  // changes or with progress. kExpired ends the watch: what comes next was compacted
-  // away. All other troubles are survived; `batch` is then silent until etcd is back.
+  // Changes of keys with that prefix after `after`; 0: all that ever were. `batch` comes from one
+  // thread at a time, with changes or with progress. kExpired ends the watch: what comes next was
+  // compacted away. All other troubles are survived; `batch` is then silent until etcd is back.
   std::unique_ptr<EtcdWatch> Watch(std::string prefix, Revision after,
                                    std::function<void(Result<EtcdWatchBatch>)> batch);
 
@@ -149,6 +153,7 @@ class EtcdClient {
 
  private:
   class Impl;
+  explicit EtcdClient(std::unique_ptr<Impl> impl);
   const std::unique_ptr<Impl> impl_;
 };
 

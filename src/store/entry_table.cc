@@ -1,0 +1,307 @@
+#include "store/entry_table.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+
+namespace herald::store {
+namespace {
+
+// Entries that are looked at under one hold of the owner's lock, so that a list of everything
+// does not hold up writers for longer than tens of microseconds.
+constexpr std::size_t kChunk = 256;
+
+// Bytes that an entry takes besides its key and its value: nodes of the three trees, half a dozen
+// index rows with the key in each, a version and what shares its value.
+constexpr std::uint64_t kEntryOverhead = 1'200;
+// And a change: itself, its place in the log, the version that it ended.
+constexpr std::uint64_t kChangeOverhead = 600;
+
+std::size_t SizeOf(std::string_view key, const Bytes& value) {
+  return key.size() + (value ? value->size() : 0);
+}
+
+bool InRange(std::string_view key, const Query& query) {
+  return key >= query.start && (query.end.empty() || key < query.end);
+}
+
+}  // namespace
+
+WallTime ExpiryOf(WallTime written, std::chrono::seconds lifetime) {
+  // Rules may say "for ever" with a number that cannot be added.
+  if (lifetime >= std::chrono::floor<std::chrono::seconds>(WallTime::max() - written)) {
+    return WallTime::max();
+  }
+  return written + std::max(lifetime, std::chrono::seconds(1));
+}
+
+PageMaker::PageMaker(const Query& query, Revision at) : query_(query) { page_.revision = at; }
+
+bool PageMaker::Take(Entry entry) {
+  const bool full = query_.limit > 0 && page_.entries.size() >= query_.limit;
+  if (full && !query_.count_remaining) {
+    page_.more = true;
+    return false;
+  }
+  if (query_.filter && !query_.filter(entry)) return true;
+  if (full) {
+    ++page_.remaining;
+  } else {
+    page_.entries.push_back(std::move(entry));
+  }
+  return true;
+}
+
+Page PageMaker::Finish() {
+  if (query_.count_remaining) page_.more = page_.remaining > 0;
+  return std::move(page_);
+}
+
+std::uint64_t EntryTable::memory_bytes() const {
+  return live_bytes_ + history_bytes_ + entries_ * kEntryOverhead + log_.size() * kChangeOverhead;
+}
+
+const EntryTable::Version* EntryTable::Newest(std::string_view key) const {
+  const auto found = keys_.find(key);
+  if (found == keys_.end() || !found->second.back().value) return nullptr;
+  return &found->second.back();
+}
+
+const EntryTable::Version* EntryTable::At(const Versions& versions, Revision at) {
+  const auto later =
+      std::upper_bound(versions.begin(), versions.end(), at,
+                       [](Revision r, const Version& version) { return r < version.revision; });
+  if (later == versions.begin() || !std::prev(later)->value) return nullptr;
+  return &*std::prev(later);
+}
+
+std::shared_ptr<const Change> EntryTable::MakeChange(const std::string& key, Bytes value,
+                                                     Revision revision) const {
+  std::optional<Entry> previous;
+  if (const Version* old = Newest(key)) previous = Entry{key, old->value, old->revision};
+  HERALD_CHECK(value || previous, "there is nothing to delete");
+  const bool deleted = value == nullptr;
+  return std::make_shared<const Change>(Entry{key, std::move(value), revision}, std::move(previous),
+                                        deleted);
+}
+
+void EntryTable::TakeAway(const std::string& key, const Version& version) {
+  due_.erase({version.facts.expires, key});
+  live_bytes_ -= SizeOf(key, version.value);
+  --entries_;
+}
+
+void EntryTable::Insert(const std::string& key, Version version) {
+  if (version.value) {
+    due_.emplace(version.facts.expires, key);
+    live_bytes_ += SizeOf(key, version.value);
+    ++entries_;
+    for (const IndexEntry& entry : version.facts.index) {
+      index_.insert(IndexRow{entry.index, entry.value, key, version.revision});
+    }
+  }
+  keys_[key].push_back(std::move(version));
+}
+
+void EntryTable::Apply(std::shared_ptr<const Change> change, Facts facts) {
+  const std::string& key = change->key();
+  HERALD_CHECK(change->revision() >= revision_, "changes must come in order");
+  revision_ = change->revision();
+  const Version* const old = Newest(key);
+  if (change->deleted() && old == nullptr) return;
+  std::size_t history = key.size();
+  if (old != nullptr) {
+    history += SizeOf(key, old->value);
+    TakeAway(key, *old);
+  }
+  const WallTime written = facts.written;
+  Insert(key, {change->revision(), change->current().value, std::move(facts)});
+  history_bytes_ += history;
+  log_.push_back({std::move(change), written, history});
+}
+
+void EntryTable::Load(Entry entry, Facts facts) {
+  HERALD_CHECK(log_.empty() && !keys_.contains(entry.key), "what is loaded has no history");
+  const std::string key = std::move(entry.key);
+  Insert(key, {entry.revision, std::move(entry.value), std::move(facts)});
+}
+
+void EntryTable::Advance(Revision revision) { revision_ = std::max(revision_, revision); }
+
+std::vector<Entry> EntryTable::Due(WallTime now, std::size_t max) const {
+  std::vector<Entry> entries;
+  for (auto it = due_.begin(); it != due_.end() && it->first <= now && entries.size() < max; ++it) {
+    const Version* const version = Newest(it->second);
+    HERALD_CHECK(version != nullptr, "only what lives is due");
+    entries.push_back({it->second, version->value, version->revision});
+  }
+  return entries;
+}
+
+std::vector<std::pair<Entry, EntryTable::Facts>> EntryTable::Live(std::string_view from,
+                                                                  std::size_t max) const {
+  std::vector<std::pair<Entry, Facts>> entries;
+  for (auto it = keys_.lower_bound(from); it != keys_.end() && entries.size() < max; ++it) {
+    const Version& version = it->second.back();
+    if (!version.value) continue;
+    entries.emplace_back(Entry{it->first, version.value, version.revision}, version.facts);
+  }
+  return entries;
+}
+
+void EntryTable::SetExpiry(const std::string& key, Revision revision, WallTime expires) {
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return;
+  Version& now = found->second.back();
+  if (!now.value || now.revision != revision) return;
+  due_.erase({now.facts.expires, key});
+  now.facts.expires = expires;
+  due_.emplace(expires, key);
+}
+
+Status EntryTable::CheckRevision(Revision at) const {
+  if (at > revision_) {
+    return Status(StatusReason::kBadRequest, "revision " + std::to_string(at) +
+                                                 " is yet to come: the latest is " +
+                                                 std::to_string(revision_));
+  }
+  if (at < compacted_) {
+    return Status(StatusReason::kExpired, "revision " + std::to_string(at) +
+                                              " is no longer kept: history begins at " +
+                                              std::to_string(compacted_));
+  }
+  return Status();
+}
+
+void EntryTable::Pin(Revision at) { pinned_.insert(at); }
+
+void EntryTable::Unpin(Revision at) {
+  const auto found = pinned_.find(at);
+  HERALD_CHECK(found != pinned_.end());
+  pinned_.erase(found);
+}
+
+std::vector<Entry> EntryTable::Read(const Query& query, Revision at, Cursor& cursor) const {
+  std::vector<Entry> out;
+  if (query.by) {
+    ReadIndex(query, *query.by, at, cursor, out);
+  } else {
+    ReadKeys(query, at, cursor, out);
+  }
+  return out;
+}
+
+void EntryTable::ReadKeys(const Query& query, Revision at, Cursor& cursor,
+                          std::vector<Entry>& out) const {
+  auto it = keys_.lower_bound(std::max(query.start, cursor.key_));
+  for (std::size_t seen = 0; seen < kChunk; ++seen, ++it) {
+    if (it == keys_.end() || !InRange(it->first, query)) {
+      cursor.done_ = true;
+      return;
+    }
+    if (const Version* version = At(it->second, at)) {
+      out.push_back({it->first, version->value, version->revision});
+    }
+  }
+  if (it == keys_.end()) {
+    cursor.done_ = true;
+  } else {
+    cursor.key_ = it->first;
+  }
+}
+
+void EntryTable::ReadIndex(const Query& query, const IndexRange& by, Revision at, Cursor& cursor,
+                           std::vector<Entry>& out) const {
+  constexpr Revision kLast = std::numeric_limits<Revision>::max();
+  // Rows in [low, high) of this query, and of these what is behind the last page.
+  const bool resumes = !by.after_value.empty() || !by.after_key.empty();
+  IndexRow low{by.index, by.from, {}, 0};
+  IndexRow high{by.index, by.to, {}, 0};
+  if (resumes && !by.descending) {
+    low = std::max(low, IndexRow{by.index, by.after_value, by.after_key, kLast});
+  }
+  if (resumes && by.descending) {
+    high = std::min(high, IndexRow{by.index, by.after_value, by.after_key, 0});
+  }
+  if (cursor.row_) {
+    const auto& [value, key, revision] = *cursor.row_;
+    (by.descending ? high : low) = IndexRow{by.index, value, key, revision};
+  }
+
+  const auto take = [&](const IndexRow& row) {
+    if (row.revision > at || !InRange(row.key, query)) return;
+    const auto found = keys_.find(row.key);
+    const Version* version = found != keys_.end() ? At(found->second, at) : nullptr;
+    // Rows of other versions of the key say what it was, or will be, found by.
+    if (version == nullptr || version->revision != row.revision) return;
+    out.push_back({row.key, version->value, version->revision});
+  };
+  if (!(low < high)) {
+    cursor.done_ = true;
+    return;
+  }
+  auto it = index_.lower_bound(by.descending ? high : low);
+  std::size_t seen = 0;
+  if (by.descending) {
+    const auto begin = index_.lower_bound(low);
+    for (; seen < kChunk && it != begin; ++seen) take(*--it);
+    cursor.done_ = it == begin;
+    // Exclusive, and so the row itself is not seen twice.
+  } else {
+    for (; seen < kChunk && it != index_.end() && *it < high; ++seen, ++it) take(*it);
+    cursor.done_ = it == index_.end() || !(*it < high);
+  }
+  if (!cursor.done_) cursor.row_.emplace(it->value, it->key, it->revision);
+}
+
+Result<Watch::Batch> EntryTable::ReadLog(std::string_view prefix, Revision after,
+                                         std::size_t max) const {
+  if (after < compacted_) {
+    return Status(StatusReason::kExpired, "changes after revision " + std::to_string(after) +
+                                              " are no longer kept: history begins at " +
+                                              std::to_string(compacted_));
+  }
+  Watch::Batch batch;
+  batch.revision = after;
+  auto it = std::upper_bound(
+      log_.begin(), log_.end(), after,
+      [](Revision revision, const Logged& logged) { return revision < logged.change->revision(); });
+  for (std::size_t seen = 0; it != log_.end(); ++it, ++seen) {
+    const auto& change = it->change;
+    const bool enough = seen >= kChunk || batch.changes.size() >= max;
+    if (enough && change->revision() != batch.revision) return batch;
+    batch.revision = change->revision();
+    if (change->key().starts_with(prefix)) batch.changes.push_back(change);
+  }
+  batch.revision = std::max(batch.revision, revision_);
+  return batch;
+}
+
+std::vector<std::shared_ptr<const Change>> EntryTable::Compact(WallTime keep_from,
+                                                               std::uint64_t max_bytes) {
+  std::vector<std::shared_ptr<const Change>> gone;
+  while (!log_.empty() && gone.size() < kChunk &&
+         (log_.front().written < keep_from || history_bytes_ > max_bytes)) {
+    const Change& change = *log_.front().change;
+    if (!pinned_.empty() && change.revision() > *pinned_.begin()) break;
+    // The version that this change replaced stood up to here only.
+    const auto found = keys_.find(change.key());
+    Versions& versions = found->second;
+    while (versions.front().revision < change.revision()) {
+      for (const IndexEntry& entry : versions.front().facts.index) {
+        index_.erase(IndexRow{entry.index, entry.value, change.key(), versions.front().revision});
+      }
+      versions.pop_front();
+    }
+    if (change.deleted()) versions.pop_front();
+    if (versions.empty()) keys_.erase(found);
+    compacted_ = change.revision();
+    history_bytes_ -= log_.front().bytes;
+    gone.push_back(std::move(log_.front().change));
+    log_.pop_front();
+  }
+  return gone;
+}
+
+}  // namespace herald::store

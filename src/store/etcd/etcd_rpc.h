@@ -1,0 +1,275 @@
+#pragma once
+
+// clang-format off: before gRPC, whose absl defines macros of the same names and meaning
+#include "base/mutex.h"
+// clang-format on
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "herald/base/executor.h"
+#include "herald/base/status.h"
+#include "store/etcd/etcd.grpc.pb.h"
+#include "store/etcd/etcd_client.h"
+#include "store/etcd/etcd_endpoints.h"
+#include "store/etcd/etcd_error.h"
+
+namespace herald::store {
+
+class EtcdRpc;
+
+// What a completion queue hands back: something that one of its threads then runs.
+class EtcdTag {
+ public:
+  virtual void Run(bool ok) = 0;
+
+ protected:
+  ~EtcdTag() = default;
+};
+
+// One connection to one member. What is sent over it is completed on `queue`, whose one thread
+// also serves its socket. Thread-safe, as gRPC's stubs are.
+struct EtcdConnection {
+  EtcdConnection(std::shared_ptr<grpc::Channel> channel_in, grpc::CompletionQueue* queue_in);
+
+  const std::shared_ptr<grpc::Channel> channel;
+  grpc::CompletionQueue* const queue;
+  etcdserverpb::KV::Stub kv;
+  etcdserverpb::Watch::Stub watch;
+  etcdserverpb::Lease::Stub lease;
+  etcdserverpb::Maintenance::Stub maintenance;
+  etcdserverpb::Auth::Stub auth;
+};
+
+// One call with one answer, through all of its tries. Confined: EtcdRpc hands it from thread
+// to thread.
+class EtcdCall : private EtcdTag {
+ public:
+  struct Options {
+    bool repeatable = false;   // doing it twice is as good as once
+    bool needs_leader = true;  // a member without one refuses it at once
+    bool needs_token = true;   // where there is a user
+  };
+
+  explicit EtcdCall(const Options& options) : options_(options) {}
+  virtual ~EtcdCall() = default;
+  EtcdCall(const EtcdCall&) = delete;
+  EtcdCall& operator=(const EtcdCall&) = delete;
+
+ protected:
+  virtual void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
+                    void* tag) = 0;
+  virtual void Done(const Status& status) = 0;
+
+  // How the last try ended.
+  const EtcdVerdict& verdict() const { return verdict_; }
+
+ private:
+  friend class EtcdRpc;
+  void Run(bool ok) override;
+
+  const Options options_;
+  EtcdRpc* rpc_ = nullptr;
+  SteadyTime deadline_{};
+
+  // Of the try that is under way.
+  std::optional<grpc::ClientContext> context_;
+  grpc::Status status_;
+  std::shared_ptr<EtcdConnection> connection_;
+  std::shared_ptr<const std::string> token_;
+  EtcdEndpoints::Index endpoint_ = 0;
+  // Guarded by the lock of EtcdRpc: its list of what is under way, and whether this try was
+  // ended to go on elsewhere.
+  EtcdCall* before_ = nullptr;
+  EtcdCall* behind_ = nullptr;
+  bool moved_ = false;
+
+  // Of the tries before.
+  EtcdVerdict verdict_;
+  EtcdEndpoints::Set tried_ = 0;
+  int new_tokens_ = 0;
+};
+
+// A call whose response its completion takes apart: completion(call, status, response).
+template <typename Request, typename Response, typename Prepare, typename Completion>
+class EtcdUnaryCall final : public EtcdCall {
+ public:
+  EtcdUnaryCall(const Options& options, Request request, Prepare prepare, Completion completion)
+      : EtcdCall(options),
+        request_(std::move(request)),
+        prepare_(std::move(prepare)),
+        completion_(std::move(completion)) {}
+
+ private:
+  void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
+            void* tag) override {
+    response_.Clear();
+    reader_ = prepare_(connection, context, request_);
+    reader_->StartCall();
+    reader_->Finish(&response_, status, tag);
+  }
+  void Done(const Status& status) override { completion_(*this, status, response_); }
+
+ public:
+  using EtcdCall::verdict;
+
+ private:
+  const Request request_;
+  Response response_;
+  const Prepare prepare_;
+  Completion completion_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> reader_;
+};
+
+// A stream that EtcdRpc may have to end. Cancel() is called with EtcdRpc's lock held.
+class EtcdStream {
+ public:
+  virtual void Cancel() = 0;
+
+ protected:
+  ~EtcdStream() = default;
+};
+
+// EtcdRpc carries calls and streams to whichever member of etcd answers: it keeps the
+// connections, knows who works (EtcdEndpoints), tries again what may be tried again, fetches
+// tokens, and probes who is lost. What the calls mean is EtcdClient's and EtcdWatch's affair.
+//
+// Completion queues with threads of our own, and not gRPC's callback interface, because the
+// threads behind that one sleep for 100 ms at a time once nothing has happened for a second
+// (grpc 1.51, src/cpp/common/completion_queue_cc.cc): a quiet watch would be late by as much.
+//
+// Thread-safe.
+class EtcdRpc {
+ public:
+  static Result<std::unique_ptr<EtcdRpc>> Open(EtcdClientOptions options);
+  ~EtcdRpc();
+  EtcdRpc(const EtcdRpc&) = delete;
+  EtcdRpc& operator=(const EtcdRpc&) = delete;
+
+  // Fails all that is under way with kCancelled and waits for that. Idempotent. Not from a
+  // completion.
+  void Stop();
+
+  // `prepare` makes the reader for one try: prepare(connection, context, request).
+  template <typename Response, typename Request, typename Prepare, typename Completion>
+  void Start(const EtcdCall::Options& options, Request request, Prepare prepare,
+             Completion completion) {
+    StartCall(std::make_unique<EtcdUnaryCall<Request, Response, Prepare, Completion>>(
+        options, std::move(request), std::move(prepare), std::move(completion)));
+  }
+
+  // Where a stream may run.
+  struct Place {
+    EtcdEndpoints::Index endpoint = 0;
+    std::shared_ptr<EtcdConnection> connection{};
+    std::shared_ptr<const std::string> token{};
+  };
+  // Calls back when there is a token, at once where none is needed; or with the reason why not.
+  void AwaitToken(std::function<void(const Status&)> done);
+  // Nothing where no endpoint works, or when we are stopping. Else whoever got the place calls
+  // EndStream(), even if the stream never began.
+  std::optional<Place> BeginStream(EtcdStream* stream, EtcdEndpoints::Set avoid);
+  void EndStream(EtcdStream* stream, const Place& place, const EtcdVerdict* verdict);
+  void PrepareStream(grpc::ClientContext* context, const Place& place) const;
+  // Something is wrong with it: probe it before it is asked anything else.
+  void Suspect(EtcdEndpoints::Index endpoint);
+  void RefuseToken(const std::shared_ptr<const std::string>& token);
+
+  // Asks the member at that place for its version, over the same connection; nothing where it
+  // does not say. Where we are stopping, `done` is not called.
+  using VersionDone = std::function<void(std::optional<bool> progress_is_sound)>;
+  void AskVersion(const Place& place, VersionDone done);
+
+  Executor& executor() { return executor_; }
+  SteadyTime Now() const { return executor_.clock().Steady(); }
+  const EtcdClientOptions& options() const { return options_; }
+  void Log(LogLevel level, std::string_view message,
+           std::vector<std::pair<std::string_view, std::string_view>> fields) const;
+
+  bool progress_is_sound() const;
+  Status Health() const;
+
+ private:
+  friend class EtcdCall;
+  class Probe;
+
+  // The files' contents.
+  struct Tls {
+    std::string ca{};
+    std::string cert{};
+    std::string key{};
+
+    bool operator==(const Tls&) const = default;
+  };
+  static Result<Tls> ReadTls(const EtcdClientOptions& options);
+
+  using Connections = std::vector<std::shared_ptr<EtcdConnection>>;
+
+  EtcdRpc(EtcdClientOptions options, std::vector<EtcdAddress> addresses, Tls tls);
+
+  Connections Connect(EtcdEndpoints::Index endpoint);
+  void StartCall(std::unique_ptr<EtcdCall> call);
+  void Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread);
+  void Ended(std::unique_ptr<EtcdCall> call);
+  void Finish(std::unique_ptr<EtcdCall> call, const Status& status);
+  void Fail(std::unique_ptr<EtcdCall> call, const Status& status, bool on_own_thread);
+  void Authenticate();
+  void Authenticated(const EtcdVerdict& verdict, const Status& status, std::string token);
+  void Tick();
+  void StartProbe(EtcdEndpoints::Index endpoint);
+  void ProbeEnded(Probe& probe);
+  void SeenAnswer(EtcdEndpoints::Index endpoint);
+  void SeenVerdict(EtcdEndpoints::Index endpoint, const EtcdVerdict& verdict);
+  void OneLess();
+
+  Status NoEndpoint(SteadyTime now) const REQUIRES(mu_);
+  bool TokenIsMissing() const REQUIRES(mu_);
+  void Lost(EtcdEndpoints::Index endpoint) REQUIRES(mu_);
+
+  const EtcdClientOptions options_;
+  const std::vector<EtcdAddress> addresses_;
+  const std::chrono::nanoseconds tick_;
+  const std::chrono::nanoseconds silence_;
+  const std::chrono::nanoseconds probe_timeout_;
+  Tls tls_;  // the ticking thread's alone
+
+  std::vector<std::unique_ptr<grpc::CompletionQueue>> queues_;
+
+  // Guards all below. Innermost: no completion and no other lock's owner is called under it.
+  mutable Mutex mu_;
+  CondVar idle_;
+  bool stopping_ GUARDED_BY(mu_) = false;
+  std::size_t outstanding_ GUARDED_BY(mu_) = 0;  // calls, streams and probes
+  EtcdEndpoints endpoints_ GUARDED_BY(mu_);
+  std::vector<Connections> connections_ GUARDED_BY(mu_);
+  std::vector<bool> stale_ GUARDED_BY(mu_);          // connect anew before the next probe
+  std::vector<std::string> errors_ GUARDED_BY(mu_);  // why each endpoint was lost
+  std::size_t next_connection_ GUARDED_BY(mu_) = 0;
+  EtcdCall* calls_ GUARDED_BY(mu_) = nullptr;  // under way
+  std::vector<std::pair<EtcdStream*, EtcdEndpoints::Index>> streams_ GUARDED_BY(mu_);
+  std::vector<Probe*> probes_ GUARDED_BY(mu_);
+
+  std::shared_ptr<const std::string> token_ GUARDED_BY(mu_);
+  bool no_authentication_ GUARDED_BY(mu_) = false;  // etcd wants no token
+  bool authenticating_ GUARDED_BY(mu_) = false;
+  Status refusal_ GUARDED_BY(mu_);  // of our user and password
+  SteadyTime refused_until_ GUARDED_BY(mu_){};
+  std::vector<std::unique_ptr<EtcdCall>> awaiting_token_ GUARDED_BY(mu_);
+  std::vector<std::function<void(const Status&)>> streams_awaiting_token_ GUARDED_BY(mu_);
+
+  Executor executor_;                 // ticks, and completes what failed before it was sent
+  std::vector<std::thread> threads_;  // one for each queue
+};
+
+}  // namespace herald::store
