@@ -1,11 +1,9 @@
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "herald/base/clock.h"
 #include "herald/base/log.h"

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "herald/client/dynamic.h"
 #include "herald/client/rest.h"

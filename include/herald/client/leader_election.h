@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <stop_token>
 #include <string>
 
 #include "herald/base/export.h"
@@ -45,6 +44,13 @@ struct LeaderElectionOptions {
 // A LeaderElector makes sure that of several copies of a program one works while the others wait,
 // through a Lease of coordination.k8s.io/v1 that the leader renews. Programs that use
 // client-go's tools/leaderelection may compete for the same Lease.
+//
+//   auto elector = LeaderElector::Open(rest, {.namespace_ = "kube-system",
+//                                             .name = "my-controller",
+//                                             .identity = pod_name,
+//                                             .on_started_leading = [&] { ... },
+//                                             .on_stopped_leading = [&] { stop.request_stop(); }});
+//   (*elector)->Start();
 //
 //   kCandidate ──the Lease is free, expired or ours──> kLeading ──Stop(), Resign()──> kEnded
 //       │  ^                                              │                             ^
