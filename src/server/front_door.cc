@@ -208,7 +208,7 @@ void FrontDoor::Deadlines::Sweep() {
 
 FrontDoor::FrontDoor(store::Store* store, Options options)
     : store_(store),
-      options_(std::move(options)),
+      options_(options),
       clock_(options_.clock != nullptr ? *options_.clock : SystemClock()),
       deadlines_(options_.executor != nullptr ? std::make_shared<Deadlines>(options_.executor)
                                               : nullptr),
