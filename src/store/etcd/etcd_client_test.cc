@@ -206,7 +206,7 @@ TEST(EtcdClientCalls, AReadLeavesASilentEndpointForAnother) {
 
 TEST(EtcdClientCalls, AWriteIsGivenUpAfterItsTime) {
   FakeEtcd etcd;
-  const auto client = Connect({.endpoints = {etcd.endpoint()}, .call_timeout = milliseconds(300)});
+  const auto client = Connect({.endpoints = {etcd.endpoint()}, .call_timeout = seconds(1)});
   ASSERT_TRUE(Put(*client, "a", "v"));
   etcd.Change([](auto& b) { b.silent = true; });
   const auto written = Put(*client, "a", "v");

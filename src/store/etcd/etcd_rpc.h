@@ -6,6 +6,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,13 +30,28 @@ namespace herald::store {
 
 class EtcdRpc;
 
-// What a completion queue hands back: something that one of its threads then runs.
+// What a completion queue is lent, and gives back to one of its threads, which then runs it.
 class EtcdTag {
  public:
-  virtual void Run(bool ok) = 0;
+  // What was written before Lend() is seen by Run(). gRPC sees to that, too, but where the
+  // compiler (and ThreadSanitizer) cannot look.
+  void* Lend() {
+    lent_.store(true, std::memory_order_release);
+    return this;
+  }
+  static void GiveBack(void* tag, bool ok) {
+    auto* const self = static_cast<EtcdTag*>(tag);
+    self->lent_.load(std::memory_order_acquire);
+    self->Run(ok);
+  }
 
  protected:
   ~EtcdTag() = default;
+
+ private:
+  virtual void Run(bool ok) = 0;
+
+  std::atomic<bool> lent_ = false;
 };
 
 // One connection to one member. What is sent over it is completed on `queue`, whose one thread
@@ -54,7 +70,7 @@ struct EtcdConnection {
 
 // One call with one answer, through all of its tries. Confined: EtcdRpc hands it from thread
 // to thread.
-class EtcdCall : private EtcdTag {
+class EtcdCall : public EtcdTag {
  public:
   struct Options {
     bool repeatable = false;   // doing it twice is as good as once
@@ -67,13 +83,15 @@ class EtcdCall : private EtcdTag {
   EtcdCall(const EtcdCall&) = delete;
   EtcdCall& operator=(const EtcdCall&) = delete;
 
- protected:
-  virtual void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
-                    void* tag) = 0;
-  virtual void Done(const Status& status) = 0;
-
   // How the last try ended.
   const EtcdVerdict& verdict() const { return verdict_; }
+
+ protected:
+  virtual void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
+                    EtcdTag* tag) = 0;
+  // Lets go of what lives in the context of the try before.
+  virtual void Reset() = 0;
+  virtual void Done(const Status& status) = 0;
 
  private:
   friend class EtcdRpc;
@@ -113,18 +131,17 @@ class EtcdUnaryCall final : public EtcdCall {
 
  private:
   void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
-            void* tag) override {
-    response_.Clear();
+            EtcdTag* tag) override {
     reader_ = prepare_(connection, context, request_);
     reader_->StartCall();
-    reader_->Finish(&response_, status, tag);
+    reader_->Finish(&response_, status, tag->Lend());
+  }
+  void Reset() override {
+    reader_.reset();
+    response_.Clear();
   }
   void Done(const Status& status) override { completion_(*this, status, response_); }
 
- public:
-  using EtcdCall::verdict;
-
- private:
   const Request request_;
   Response response_;
   const Prepare prepare_;
@@ -255,8 +272,7 @@ class EtcdRpc {
   std::vector<Connections> connections_ GUARDED_BY(mu_);
   std::vector<bool> stale_ GUARDED_BY(mu_);          // connect anew before the next probe
   std::vector<std::string> errors_ GUARDED_BY(mu_);  // why each endpoint was lost
-  std::size_t next_connection_ GUARDED_BY(mu_) = 0;
-  EtcdCall* calls_ GUARDED_BY(mu_) = nullptr;  // under way
+  EtcdCall* calls_ GUARDED_BY(mu_) = nullptr;        // under way
   std::vector<std::pair<EtcdStream*, EtcdEndpoints::Index>> streams_ GUARDED_BY(mu_);
   std::vector<Probe*> probes_ GUARDED_BY(mu_);
 
