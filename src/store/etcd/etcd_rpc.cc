@@ -300,13 +300,18 @@ Status EtcdRpc::NoEndpoint(SteadyTime now) const {
                  .retry_after = std::clamp(wait, std::chrono::seconds(1), kMaxRetryAfter)});
 }
 
+bool EtcdRpc::Wait(std::unique_ptr<EtcdCall>& call) {
+  awaiting_token_.push_back(std::move(call));
+  return !std::exchange(authenticating_, true);
+}
+
 void EtcdRpc::Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread) {
   const SteadyTime now = Now();
   call->moved_ = false;
   call->Reset();
-  call->context_.emplace();
-  bool authenticate = false;
+  call->context_ = std::make_unique<grpc::ClientContext>();
   std::optional<Status> failed;
+  bool authenticate = false;
   {
     MutexLock lock(mu_);
     if (stopping_) {
@@ -315,8 +320,7 @@ void EtcdRpc::Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread) {
       if (now < refused_until_) {
         failed = refusal_;
       } else {
-        awaiting_token_.push_back(std::move(call));
-        authenticate = !std::exchange(authenticating_, true);
+        authenticate = Wait(call);
       }
     } else if (const auto picked = endpoints_.Pick(call->tried_); picked && now < call->deadline_) {
       call->endpoint_ = *picked;
@@ -334,17 +338,15 @@ void EtcdRpc::Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread) {
     }
   }
   if (authenticate) Authenticate();
+  if (!call) return;  // it waits for a token
   if (failed) return Fail(std::move(call), *failed, on_own_thread);
-  if (!call) return;
 
-  grpc::ClientContext* const context = &*call->context_;
-  context->set_deadline(Deadline(call->deadline_ - now));
-  if (call->options_.needs_leader) RequireLeader(context);
-  if (call->options_.needs_token) AddToken(context, call->token_);
+  call->context_->set_deadline(Deadline(call->deadline_ - now));
+  if (call->options_.needs_leader) RequireLeader(call->context_.get());
+  if (call->options_.needs_token) AddToken(call->context_.get(), call->token_);
   // From here on it is its tag's: it may be over before Send() returns.
   EtcdCall* const sent = call.release();
-  EtcdConnection& connection = *sent->connection_;
-  sent->Send(connection, context, &sent->status_, sent);
+  sent->Send(*sent->connection_, sent->context_.get(), &sent->status_, sent);
 }
 
 void EtcdRpc::Fail(std::unique_ptr<EtcdCall> call, const Status& status, bool on_own_thread) {

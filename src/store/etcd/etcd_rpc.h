@@ -33,6 +33,11 @@ class EtcdRpc;
 // What a completion queue is lent, and gives back to one of its threads, which then runs it.
 class EtcdTag {
  public:
+  EtcdTag() = default;
+  virtual ~EtcdTag() = default;
+  EtcdTag(const EtcdTag&) = delete;
+  EtcdTag& operator=(const EtcdTag&) = delete;
+
   // What was written before Lend() is seen by Run(). gRPC sees to that, too, but where the
   // compiler (and ThreadSanitizer) cannot look.
   void* Lend() {
@@ -44,9 +49,6 @@ class EtcdTag {
     self->lent_.load(std::memory_order_acquire);
     self->Run(ok);
   }
-
- protected:
-  ~EtcdTag() = default;
 
  private:
   virtual void Run(bool ok) = 0;
@@ -79,9 +81,6 @@ class EtcdCall : public EtcdTag {
   };
 
   explicit EtcdCall(const Options& options) : options_(options) {}
-  virtual ~EtcdCall() = default;
-  EtcdCall(const EtcdCall&) = delete;
-  EtcdCall& operator=(const EtcdCall&) = delete;
 
   // How the last try ended.
   const EtcdVerdict& verdict() const { return verdict_; }
@@ -102,7 +101,7 @@ class EtcdCall : public EtcdTag {
   SteadyTime deadline_{};
 
   // Of the try that is under way.
-  std::optional<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientContext> context_;  // gRPC wants a new one for each
   grpc::Status status_;
   std::shared_ptr<EtcdConnection> connection_;
   std::shared_ptr<const std::string> token_;
@@ -152,10 +151,8 @@ class EtcdUnaryCall final : public EtcdCall {
 // A stream that EtcdRpc may have to end. Cancel() is called with EtcdRpc's lock held.
 class EtcdStream {
  public:
+  virtual ~EtcdStream() = default;
   virtual void Cancel() = 0;
-
- protected:
-  ~EtcdStream() = default;
 };
 
 // EtcdRpc carries calls and streams to whichever member of etcd answers: it keeps the
@@ -252,6 +249,8 @@ class EtcdRpc {
 
   Status NoEndpoint(SteadyTime now) const REQUIRES(mu_);
   bool TokenIsMissing() const REQUIRES(mu_);
+  // Whether somebody has to call Authenticate(), now that somebody waits for a token.
+  bool Wait(std::unique_ptr<EtcdCall>& call) REQUIRES(mu_);
   void Lost(EtcdEndpoints::Index endpoint) REQUIRES(mu_);
 
   const EtcdClientOptions options_;
