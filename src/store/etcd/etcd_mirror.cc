@@ -479,6 +479,8 @@ std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes() {
 }
 
 void EtcdMirror::Maintain() {
+  // So that quiet watches can be told of revisions from which they will be able to go on.
+  if (source_.progress_is_sound()) AskForProgress();
   const WallTime keep_from = clock_.Now() - options_.history;
   for (;;) {
     std::vector<std::shared_ptr<const Change>> gone;  // destroyed without the lock

@@ -95,7 +95,8 @@ class EtcdMirror {
   // of before; nothing where there is no table.
   std::optional<std::vector<Entry>> RefreshLifetimes() EXCLUDES(mu_);
 
-  // Forgets history, and lists again after a while where the table had grown too large.
+  // From time to time: forgets history, asks etcd how far it is, and lists again where the table
+  // had grown too large a while ago.
   void Maintain() EXCLUDES(mu_);
 
   struct Stats {

@@ -418,6 +418,17 @@ TEST_F(EtcdMirrorTest, CountsWhatExpired) {
   EXPECT_EQ(mirror_->stats().expired, 1u) << "a client deleted the other one";
 }
 
+TEST_F(EtcdMirrorTest, MovesQuietWatchesOn) {
+  Start();
+  Answer(10, {});
+  const auto quiet = NewWatch(10);
+  EXPECT_EQ(Next(*quiet), Revisions{});
+  mirror_->Maintain();
+  EXPECT_EQ(requests_, 1);
+  Tell({}, 500);
+  EXPECT_EQ(quiet->Next(1)->revision, 500);
+}
+
 TEST_F(EtcdMirrorTest, AnswersThoseWhoWaitWhenItStops) {
   Start();
   Answer(10, {});
