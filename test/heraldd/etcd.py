@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""An etcd of one member on free ports of loopback, for tests.
+"""An etcd of one or more members on free ports of loopback, for tests.
 
     etcd.py compact URL     forget all history: older versions are gone now
 """
 import json
 import os
 import pathlib
+import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -32,11 +34,15 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def call(endpoint, name, arguments):
+def gateway(endpoint, path, arguments):
     """One call through etcd's JSON gateway."""
-    request = urllib.request.Request(f'{endpoint}/v3/kv/{name}', data=json.dumps(arguments).encode())
+    request = urllib.request.Request(f'{endpoint}/v3/{path}', data=json.dumps(arguments).encode())
     with urllib.request.urlopen(request, timeout=READY_SECONDS) as answer:
         return json.loads(answer.read())
+
+
+def call(endpoint, name, arguments):
+    return gateway(endpoint, f'kv/{name}', arguments)
 
 
 def compact(endpoint):
@@ -45,33 +51,62 @@ def compact(endpoint):
 
 
 class Etcd:
-    def __init__(self, folder):
+    """One member, and all of its cluster unless cluster() made it.
+
+    `flags` are further ones of etcd, `within` is a command that runs it, and `tls` are the files
+    of an authority, a certificate and its key: clients are then asked for one of that authority.
+    """
+    def __init__(self, folder, name='m', host='127.0.0.1', flags=(), within=(), tls=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.endpoint = f'http://127.0.0.1:{free_port()}'
-        self.peer = f'http://127.0.0.1:{free_port()}'
+        self.name, self.flags, self.within, self.tls = name, list(flags), list(within), tls
+        self.endpoint = f'{"https" if tls else "http"}://{host}:{free_port()}'
+        self.peer = f'http://{host}:{free_port()}'
+        self.members = [self]
         self.process = None
 
-    def start(self):
+    def launch(self):
+        """Starts it on the data and the ports that it had, and does not wait."""
         # No power is lost here, and the disks of test machines are slow.
-        command = [binary(), '--name=m', f'--data-dir={self.folder}/data', '--unsafe-no-fsync',
+        command = [*self.within, binary(), f'--name={self.name}', f'--data-dir={self.folder}/data', '--unsafe-no-fsync',
                    f'--listen-client-urls={self.endpoint}', f'--advertise-client-urls={self.endpoint}',
                    f'--listen-peer-urls={self.peer}', f'--initial-advertise-peer-urls={self.peer}',
-                   f'--initial-cluster=m={self.peer}', '--logger=zap']
+                   '--initial-cluster=' + ','.join(f'{member.name}={member.peer}' for member in self.members),
+                   '--logger=zap', *self.flags]
+        if self.tls:
+            authority, certificate, key = self.tls
+            command += [f'--cert-file={certificate}', f'--key-file={key}', '--client-cert-auth',
+                        f'--trusted-ca-file={authority}']
         with (self.folder / 'log').open('ab') as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def wait(self):
         give_up = time.monotonic() + READY_SECONDS
         while not self.healthy():
             if self.process.poll() is not None or time.monotonic() > give_up:
                 raise RuntimeError(f'etcd does not start; see {self.folder}/log')
             time.sleep(0.05)
 
+    def start(self):
+        self.launch()
+        self.wait()
+
     def healthy(self):
+        context = None
+        if self.tls:
+            context = ssl.create_default_context(cafile=self.tls[0])
+            context.load_cert_chain(*self.tls[1:])
         try:
-            with urllib.request.urlopen(f'{self.endpoint}/health', timeout=5) as answer:
+            with urllib.request.urlopen(f'{self.endpoint}/health', timeout=5, context=context) as answer:
                 return answer.status == 200
         except (urllib.error.URLError, OSError):
             return False
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
         if self.process:
@@ -85,6 +120,14 @@ class Etcd:
 
     def __exit__(self, *_):
         self.kill()
+
+
+def cluster(folder, places):
+    """Members of one cluster, not started. For each there is what Etcd is to be told of its place."""
+    members = [Etcd(pathlib.Path(folder) / f'm{i}', f'm{i}', **place) for i, place in enumerate(places)]
+    for member in members:
+        member.members = members
+    return members
 
 
 if __name__ == '__main__':
