@@ -64,10 +64,13 @@ interop: ## compare with the real Kubernetes libraries and a real kube-apiserver
 	@tools/install-deps interop
 	@test/interop/run check
 	@tools/install-deps build test
-	@tools/build dev client_cluster_test replicaset_controller heraldd
+	@tools/build dev client_cluster_test replicaset_controller heraldd etcd_store_test
 	@test/interop/run with build/dev/test/client_cluster_test
 	@test/interop/run controller build/dev/bin/replicaset_controller
 	@test/interop/run heraldd build/dev/bin/heraldd
+	@test/interop/run one-etcd build/dev/bin/heraldd
+	@test/interop/run etcd build/dev/test/etcd_store_test
+	@test/interop/run etcd test/heraldd/faults build/dev/faults build/dev/bin/heraldd
 
 goldens: ## write the golden vectors and kube-apiserver's answers anew; needs Go
 	@tools/install-deps interop
@@ -84,12 +87,15 @@ package: ## make a .deb and a .tar.gz in build/package
 	@tools/build release
 	@cpack --config build/release/CPackConfig.cmake -B build/package
 
-soak: ## the long versions: 200 kills of the store and of heraldd, 10,000 bad clients, the client in 5 minutes of faults, each fuzzer for SOAK_SECONDS (600)
+soak: ## the long versions: 200 kills of the store and of heraldd, 10,000 bad clients, the client and two heraldd on etcd in 5 minutes of faults each, 100,000 events that expire in etcd, each fuzzer for SOAK_SECONDS (600)
 	@tools/install-deps build test interop
 	@tools/build dev
 	@HERALD_SOAK=1 ctest --preset dev -R 'crash_test|bad_clients'
 	@HERALD_SOAK=1 test/interop/run with build/dev/test/client_cluster_test --gtest_filter='*ScheduleOfFaults' || \
 	  { [ $$? -eq 3 ] && echo 'make soak: without Go there is no kube-apiserver; the client was not tried against one' >&2; }
+	@HERALD_SOAK=1 test/interop/run etcd test/heraldd/faults build/dev/faults build/dev/bin/heraldd || \
+	  { [ $$? -eq 3 ] && echo 'make soak: without Go there is no current etcd; heraldd was not tried on one' >&2; }
+	@test/interop/run etcd test/heraldd/expiry build/dev/expiry build/dev/bin/heraldd || [ $$? -eq 3 ]
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_SECONDS)
 
 clean: ## remove build/
