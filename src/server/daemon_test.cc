@@ -252,6 +252,27 @@ TEST_F(DaemonTest, SaysInOneSentenceWhatIsWrong) {
       {[](DaemonOptions* o) { o->retention_file = "/nowhere/k"; }, "/nowhere/k"},
       {[](DaemonOptions* o) { o->cert_dir = "/proc/nowhere"; }, "/proc/nowhere"},
       {[](DaemonOptions* o) { o->data_dir = "/proc/nowhere"; }, "/proc/nowhere"},
+      {[](DaemonOptions* o) {
+         o->etcd_servers = {"http://127.0.0.1:1"};
+         o->data_dir = "/somewhere";
+       },
+       "either in a folder or in etcd"},
+      {[](DaemonOptions* o) {
+         o->etcd_servers = {"http://127.0.0.1:1"};
+         o->max_disk_bytes = 1'000;
+       },
+       "--quota-backend-bytes"},
+      {[](DaemonOptions* o) {
+         o->etcd_servers = {"http://127.0.0.1:1"};
+         o->etcd_user = "root";
+       },
+       "name:password"},
+      {[](DaemonOptions* o) { o->etcd_servers = {"127.0.0.1:2379"}; }, "https://"},
+      {[](DaemonOptions* o) {
+         o->etcd_servers = {"https://127.0.0.1:1"};
+         o->etcd_cafile = "/nowhere/e";
+       },
+       "/nowhere/e"},
   };
   for (const Case& c : cases) {
     DaemonOptions options = options_;

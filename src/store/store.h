@@ -186,7 +186,8 @@ struct StoreStats {
 // 3. A read at the latest revision sees every write whose completion was called before
 //    the read began.
 // 4. A watch gives every change after its start once, in order, or kExpired.
-// 5. An expiry is an ordinary deletion, with a revision of its own.
+// 5. An expiry is an ordinary deletion, with a revision of its own; on etcd, where a lease takes
+//    several entries with it, with one that these share.
 //
 // Completions are called exactly once, on a thread of the store or before the call
 // returns; they must not block. Errors: kServiceUnavailable where the store cannot write

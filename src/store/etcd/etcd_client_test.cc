@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/mutex.h"
@@ -206,7 +207,7 @@ TEST(EtcdClientCalls, AReadLeavesASilentEndpointForAnother) {
 
 TEST(EtcdClientCalls, AWriteIsGivenUpAfterItsTime) {
   FakeEtcd etcd;
-  const auto client = Connect({.endpoints = {etcd.endpoint()}, .call_timeout = milliseconds(300)});
+  const auto client = Connect({.endpoints = {etcd.endpoint()}, .call_timeout = seconds(1)});
   ASSERT_TRUE(Put(*client, "a", "v"));
   etcd.Change([](auto& b) { b.silent = true; });
   const auto written = Put(*client, "a", "v");
@@ -471,6 +472,39 @@ TEST(EtcdClientWatch, DropsWhatItHasToldAlready) {
   EXPECT_EQ(told.keys(), (std::vector<std::string>{"k/b", "k/c", "k/d"}));
 }
 
+TEST(EtcdClientWatch, TellsADeletionEvenWhereTheOldValueIsGone) {
+  Script script([](int, auto&, auto&, FakeEtcd::WatchStream& stream) {
+    pb::WatchResponse response;
+    for (const Revision revision : {11, 12}) {
+      pb::Event& event = *response.add_events();
+      event.set_type(pb::Event::DELETE);
+      event.mutable_kv()->set_key("k/a");
+      event.mutable_kv()->set_mod_revision(revision);
+    }
+    pb::KeyValue& before = *response.mutable_events(1)->mutable_prev_kv();
+    before.set_key("k/a");
+    before.set_value("old");
+    before.set_mod_revision(5);
+    stream.Write(response);
+    return StayOpen(stream);
+  });
+  FakeEtcd etcd({.watch = script.watch()});
+  const auto client = Connect({.endpoints = {etcd.endpoint()}});
+  Told told;
+  const auto watch = client->Watch("k/", 10, told.callback());
+  ASSERT_TRUE(told.UntilCount(2));
+  const auto changes = told.changes();
+  for (const auto& change : changes) {
+    EXPECT_TRUE(change->deleted());
+    EXPECT_EQ(change->current().value, nullptr);
+  }
+  EXPECT_EQ(changes[0]->revision(), 11);
+  EXPECT_FALSE(changes[0]->previous());
+  ASSERT_TRUE(changes[1]->previous());
+  EXPECT_EQ(*changes[1]->previous()->value, "old");
+  EXPECT_EQ(changes[1]->previous()->revision, 5);
+}
+
 TEST(EtcdClientWatch, GoesOnElsewhere) {
   std::atomic<Revision> next = 11;
   // Each stream tells one change and breaks, wherever it is.
@@ -713,6 +747,55 @@ TEST(EtcdClientWatch, MayOutliveTheClient) {
   ASSERT_TRUE(told.UntilRevision(11));
   client.reset();
   watch->RequestProgress();
+}
+
+// --- all at once ------------------------------------------------------------------------------
+
+// Calls from several threads, watches that come and go, endpoints that come and go, and a client
+// that goes while all of that is under way: each call ends exactly once.
+TEST(EtcdClientStress, EveryCallEndsOnce) {
+  constexpr int kRounds = 3;
+  constexpr int kThreads = 3;
+  constexpr int kCallsPerThread = 200;
+  Script script(
+      [](int, const pb::WatchCreateRequest& request, auto&, FakeEtcd::WatchStream& stream) {
+        stream.Write(Puts({{"k/a", request.start_revision() + 1}}));
+        return AnswerProgress(stream, request.start_revision() + 2);
+      });
+  FakeEtcd a({.watch = script.watch()});
+  FakeEtcd b({.watch = script.watch()});
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<int> started = 0;
+    std::atomic<int> ended = 0;
+    auto client = Connect({.endpoints = {a.endpoint(), b.endpoint()}});
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < kCallsPerThread; ++i) {
+          ++started;
+          if ((i + t) % 2 == 0) {
+            client->Commit({.key = "k/a", .value = std::make_shared<const std::string>("v")},
+                           [&](const Result<Written>&) { ++ended; });
+          } else {
+            client->Range({.start = "k/a"}, [&](const Result<EtcdPage>&) { ++ended; });
+          }
+          if (i % 20 == 0) {
+            Told told;
+            const auto watch = client->Watch("k/", 10, told.callback());
+            watch->RequestProgress();
+            if (i % 40 == 0) (void)Put(*client, "k/a", "v");  // lets the watch begin
+          }
+        }
+      });
+    }
+    a.Stop();
+    a.Start();
+    b.Stop();
+    b.Start();
+    for (std::thread& thread : threads) thread.join();
+    client.reset();
+    EXPECT_EQ(started, ended);
+  }
 }
 
 }  // namespace

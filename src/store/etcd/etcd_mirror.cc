@@ -47,6 +47,7 @@ EtcdMirror::EtcdMirror(Options options, Source source, WatchHub* hub)
       source_(std::move(source)),
       clock_(*options_.clock),
       hub_(hub),
+      replay_(options_.replay),
       backoff_(kListBackoff, RandomSeed()) {}
 
 EtcdMirror::~EtcdMirror() { Stop(); }
@@ -144,7 +145,7 @@ void EtcdMirror::Loaded(const std::shared_ptr<Loading>& loading, Result<EtcdPage
       ++lists_;
       started_.NotifyAll();
       // Whoever watches from now on need not wait for the rest of the list.
-      if (hub_->head() == 0) woken = hub_->Skip(page->revision);
+      if (hub_->head() == 0) woken = hub_->Skip(std::max<Revision>(page->revision - replay_, 1));
     }
     WatchHub::Wake(woken);
   }
@@ -182,6 +183,7 @@ void EtcdMirror::Install(const std::shared_ptr<Loading>& loading) {
     state_ = too_large ? State::kFeeding : State::kLive;
     if (too_large) too_large_since_ = options_.executor->clock().Steady();
     table_ = std::move(loading->table);
+    listed_ = loading->revision;
     if (gap_) {
       // Whoever has not seen more than we had is over; those who wait for the future are not.
       const Revision lost = hub_->head() + 1;
@@ -194,7 +196,7 @@ void EtcdMirror::Install(const std::shared_ptr<Loading>& loading) {
     after = hub_->head();
     satisfied = Satisfied();
   }
-  watch_ = source_.watch(after, [this](Result<EtcdWatchBatch> batch) { Take(std::move(batch)); });
+  StartWatch(after);
   watch_lock.Unlock();
   WatchHub::Wake(woken);
   for (const auto& done : satisfied) done(true);
@@ -221,24 +223,42 @@ void EtcdMirror::EndWatch() {
   watch_.reset();
 }
 
-void EtcdMirror::Take(Result<EtcdWatchBatch> batch) {
-  if (!batch) {
-    // Only compaction ends a watch. Ended from outside its callback, which this is.
-    Say(LogLevel::kWarn, "fell behind a compaction of etcd; listing again",
-        batch.error().message());
-    {
-      MutexLock lock(mu_);
-      if (state_ == State::kStopped) return;
+void EtcdMirror::StartWatch(Revision after) {
+  watch_ = source_.watch(after, [this](Result<EtcdWatchBatch> batch) { Take(std::move(batch)); });
+}
+
+// Only compaction ends a watch. What follows is done elsewhere: this is its callback.
+void EtcdMirror::WatchExpired(const Status& why) {
+  WatchHub::Woken woken;
+  std::optional<Revision> nearer;
+  {
+    MutexLock lock(mu_);
+    if (state_ == State::kStopped) return;
+    if (replay_ > 0) {
+      // It was only a try. Nearer to the list there may be some left.
+      replay_ /= 8;
+      nearer = std::max<Revision>(listed_ - replay_, 1);
+      woken = hub_->Skip(*nearer);
+    } else {
       gap_ = true;
       state_ = State::kLoading;
       table_.reset();
     }
-    options_.executor->Post([this] {
-      EndWatch();
-      StartLoading();
-    });
-    return;
   }
+  WatchHub::Wake(woken);
+  if (!nearer) {
+    Say(LogLevel::kWarn, "fell behind a compaction of etcd; listing again", why.message());
+  }
+  options_.executor->Post([this, nearer] {
+    EndWatch();
+    if (!nearer) return StartLoading();
+    MutexLock lock(watch_mu_);
+    if (!stopped_) StartWatch(*nearer);
+  });
+}
+
+void EtcdMirror::Take(Result<EtcdWatchBatch> batch) {
+  if (!batch) return WatchExpired(batch.error());
   const WallTime now = clock_.Now();
   // The Schema is asked without the lock.
   std::vector<EntryTable::Facts> facts;
@@ -256,6 +276,7 @@ void EtcdMirror::Take(Result<EtcdWatchBatch> batch) {
     if (state_ == State::kStopped || gap_) return;
     stalled_ = false;
     asked_ = false;
+    replay_ = 0;
     if (table_) Apply(*batch, std::move(facts), now);
     if (table_ && table_->memory_bytes() >= options_.max_bytes) {
       // History first; it is not needed to answer what is asked most.
@@ -323,11 +344,16 @@ void EtcdMirror::WaitFor(Revision revision, std::function<void(bool)> done) {
   {
     MutexLock lock(mu_);
     here = table_ && table_->revision() >= revision;
-    const bool wait = !here && table_ && !stalled_ && sound;
+    const bool replaying = hub_->head() < listed_;  // and soon done, but reads need not wait
+    const bool wait = !here && table_ && !replaying && !stalled_ && sound;
     if (wait) {
       waiters_.emplace(revision, Waiter{now + kLongestWait, std::exchange(done, nullptr)});
       ask = !std::exchange(asked_, true);
       tick = !std::exchange(ticking_, true);
+    } else if (replaying && sound && now >= ask_at_) {
+      // Where there is nothing to replay only an answer tells that it is over.
+      ask = true;
+      ask_at_ = now + kProgressInterval;
     }
   }
   if (ask) options_.executor->Post([this] { AskForProgress(); });
@@ -453,6 +479,8 @@ std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes() {
 }
 
 void EtcdMirror::Maintain() {
+  // So that quiet watches can be told of revisions from which they will be able to go on.
+  if (source_.progress_is_sound()) AskForProgress();
   const WallTime keep_from = clock_.Now() - options_.history;
   for (;;) {
     std::vector<std::shared_ptr<const Change>> gone;  // destroyed without the lock

@@ -57,6 +57,9 @@ class EtcdMirror {
     std::uint64_t max_bytes = 512ull << 20;  // in memory, history included; 0: no table at all
     std::uint64_t max_history_bytes = 128ull << 20;
     std::chrono::seconds history{5 * 60};
+    // How many revisions before the first list the watch begins, if etcd still has them: clients
+    // that were cut off when we started anew, all at once, then find what they missed here.
+    Revision replay = 8'192;
     Executor* executor = nullptr;  // for what must be done later; borrowed, stopped after Stop()
     LogFunction log{};
   };
@@ -92,7 +95,8 @@ class EtcdMirror {
   // of before; nothing where there is no table.
   std::optional<std::vector<Entry>> RefreshLifetimes() EXCLUDES(mu_);
 
-  // Forgets history, and lists again after a while where the table had grown too large.
+  // From time to time: forgets history, asks etcd how far it is, and lists again where the table
+  // had grown too large a while ago.
   void Maintain() EXCLUDES(mu_);
 
   struct Stats {
@@ -119,10 +123,12 @@ class EtcdMirror {
   void Loaded(const std::shared_ptr<Loading>& loading, Result<EtcdPage> page) EXCLUDES(mu_);
   void Install(const std::shared_ptr<Loading>& loading) EXCLUDES(mu_);
   void LoadLater(const Status& why) EXCLUDES(mu_);
+  void StartWatch(Revision after) REQUIRES(watch_mu_);
 
   void Take(Result<EtcdWatchBatch> batch) EXCLUDES(mu_);
   void Apply(const EtcdWatchBatch& batch, std::vector<EntryTable::Facts> facts, WallTime now)
       REQUIRES(mu_);
+  void WatchExpired(const Status& why) EXCLUDES(mu_);
   void EndWatch() EXCLUDES(watch_mu_);
   std::vector<std::function<void(bool)>> Satisfied() REQUIRES(mu_);
   void AskForProgress() EXCLUDES(mu_, watch_mu_);
@@ -147,12 +153,16 @@ class EtcdMirror {
   State state_ GUARDED_BY(mu_) = State::kLoading;
   // Whether the changes behind the hub's head are known to be gone.
   bool gap_ GUARDED_BY(mu_) = false;
+  // How far before the list the watch is to begin; 0 once it has told anything.
+  Revision replay_ GUARDED_BY(mu_);
+  Revision listed_ GUARDED_BY(mu_) = 0;  // what the last list was as of
   // In kLive. Whoever reads chunk by chunk keeps the one that it began with.
   std::shared_ptr<EntryTable> table_ GUARDED_BY(mu_);
   std::multimap<Revision, Waiter> waiters_ GUARDED_BY(mu_);
   bool ticking_ GUARDED_BY(mu_) = false;
   // etcd was asked how far it is, and nothing came since.
   bool asked_ GUARDED_BY(mu_) = false;
+  SteadyTime ask_at_ GUARDED_BY(mu_);  // not before, where nobody waits
   // Somebody waited in vain and nothing came since: others need not wait as well.
   bool stalled_ GUARDED_BY(mu_) = false;
   SteadyTime too_large_since_ GUARDED_BY(mu_);

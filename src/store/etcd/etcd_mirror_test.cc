@@ -49,6 +49,7 @@ class EtcdMirrorTest : public testing::Test {
     options_.executor = &executor_;
     options_.start = "/";
     options_.end = "0";
+    options_.replay = 0;
     options_.schema.index = [](std::string_view, std::string_view text) {
       std::vector<IndexEntry> entries;
       if (const auto value = Parse(text)) entries.push_back({1, value->index});
@@ -213,6 +214,48 @@ TEST_F(EtcdMirrorTest, ListsAgainAfterAWhileWhereThatFailed) {
   EXPECT_EQ(By("x"), (Strings{"/b", "/c"})) << "the list had the first two already";
 }
 
+TEST_F(EtcdMirrorTest, BeginsItsWatchBeforeTheListForThoseWhoComeBack) {
+  options_.replay = 100;
+  Start();
+  Answer(1000, {{"/a", "x|0|60"}});
+  EXPECT_EQ(watched_after_, 900);
+  EXPECT_EQ(mirror_->revision(), 1000);
+  const auto back = NewWatch(950);
+  Tell({Put("/b", "x|0|60", 940), Delete("/b", 960)}, 960);
+  EXPECT_EQ(By("x"), Strings{"/a"}) << "the list knows better";
+  EXPECT_EQ(*WaitFor(1001), false) << "what is replayed is not waited for";
+  EXPECT_EQ(*WaitFor(1001), false);
+  EXPECT_EQ(requests_, 1) << "but its end is asked for";
+  Advance(50ms);
+  EXPECT_EQ(*WaitFor(1001), false);
+  EXPECT_EQ(requests_, 2);
+  Tell({}, 1000);
+  EXPECT_EQ(*WaitFor(1001), std::nullopt);
+  EXPECT_EQ(Next(*back), Revisions{960});
+  Tell({Put("/c", "x|0|60", 1001)}, 1001);
+  EXPECT_EQ(By("x"), (Strings{"/a", "/c"}));
+  EXPECT_EQ(Next(*back), Revisions{1001});
+}
+
+TEST_F(EtcdMirrorTest, BeginsNearerWhereEtcdHasForgottenTooMuch) {
+  options_.replay = 100;
+  Start();
+  Answer(1000, {{"/a", "x|0|60"}});
+  for (const Revision after : {988, 999, 1000}) {
+    tell_(Status(StatusReason::kExpired, "compacted"));
+    executor_.RunUntilIdle();
+    EXPECT_EQ(watched_after_, after);
+    EXPECT_EQ(open_watches_, 1);
+  }
+  EXPECT_EQ(ranges_.size(), 1u) << "one list is enough";
+  const auto watch = NewWatch(1000);
+  Tell({Put("/c", "x|0|60", 1001)}, 1001);
+  EXPECT_EQ(Next(*watch), Revisions{1001});
+  tell_(Status(StatusReason::kExpired, "compacted"));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(ranges_.size(), 2u) << "now it has lost something";
+}
+
 TEST_F(EtcdMirrorTest, IsFreshOnceItHasSeenTheRevision) {
   Start();
   Answer(10, {});
@@ -373,6 +416,17 @@ TEST_F(EtcdMirrorTest, CountsWhatExpired) {
   Advance(60s);
   Tell({Delete("/a", 11), Delete("/b", 11)}, 11);
   EXPECT_EQ(mirror_->stats().expired, 1u) << "a client deleted the other one";
+}
+
+TEST_F(EtcdMirrorTest, MovesQuietWatchesOn) {
+  Start();
+  Answer(10, {});
+  const auto quiet = NewWatch(10);
+  EXPECT_EQ(Next(*quiet), Revisions{});
+  mirror_->Maintain();
+  EXPECT_EQ(requests_, 1);
+  Tell({}, 500);
+  EXPECT_EQ(quiet->Next(1)->revision, 500);
 }
 
 TEST_F(EtcdMirrorTest, AnswersThoseWhoWaitWhenItStops) {

@@ -6,6 +6,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,13 +30,30 @@ namespace herald::store {
 
 class EtcdRpc;
 
-// What a completion queue hands back: something that one of its threads then runs.
+// What a completion queue is lent, and gives back to one of its threads, which then runs it.
 class EtcdTag {
  public:
+  EtcdTag() = default;
+  virtual ~EtcdTag() = default;
+  EtcdTag(const EtcdTag&) = delete;
+  EtcdTag& operator=(const EtcdTag&) = delete;
+
+  // What was written before Lend() is seen by Run(). gRPC sees to that, too, but where the
+  // compiler (and ThreadSanitizer) cannot look.
+  void* Lend() {
+    lent_.store(true, std::memory_order_release);
+    return this;
+  }
+  static void GiveBack(void* tag, bool ok) {
+    auto* const self = static_cast<EtcdTag*>(tag);
+    self->lent_.load(std::memory_order_acquire);
+    self->Run(ok);
+  }
+
+ private:
   virtual void Run(bool ok) = 0;
 
- protected:
-  ~EtcdTag() = default;
+  std::atomic<bool> lent_ = false;
 };
 
 // One connection to one member. What is sent over it is completed on `queue`, whose one thread
@@ -54,7 +72,7 @@ struct EtcdConnection {
 
 // One call with one answer, through all of its tries. Confined: EtcdRpc hands it from thread
 // to thread.
-class EtcdCall : private EtcdTag {
+class EtcdCall : public EtcdTag {
  public:
   struct Options {
     bool repeatable = false;   // doing it twice is as good as once
@@ -63,17 +81,16 @@ class EtcdCall : private EtcdTag {
   };
 
   explicit EtcdCall(const Options& options) : options_(options) {}
-  virtual ~EtcdCall() = default;
-  EtcdCall(const EtcdCall&) = delete;
-  EtcdCall& operator=(const EtcdCall&) = delete;
-
- protected:
-  virtual void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
-                    void* tag) = 0;
-  virtual void Done(const Status& status) = 0;
 
   // How the last try ended.
   const EtcdVerdict& verdict() const { return verdict_; }
+
+ protected:
+  virtual void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
+                    EtcdTag* tag) = 0;
+  // Lets go of what lives in the context of the try before.
+  virtual void Reset() = 0;
+  virtual void Done(const Status& status) = 0;
 
  private:
   friend class EtcdRpc;
@@ -84,7 +101,7 @@ class EtcdCall : private EtcdTag {
   SteadyTime deadline_{};
 
   // Of the try that is under way.
-  std::optional<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientContext> context_;  // gRPC wants a new one for each
   grpc::Status status_;
   std::shared_ptr<EtcdConnection> connection_;
   std::shared_ptr<const std::string> token_;
@@ -113,18 +130,17 @@ class EtcdUnaryCall final : public EtcdCall {
 
  private:
   void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
-            void* tag) override {
-    response_.Clear();
+            EtcdTag* tag) override {
     reader_ = prepare_(connection, context, request_);
     reader_->StartCall();
-    reader_->Finish(&response_, status, tag);
+    reader_->Finish(&response_, status, tag->Lend());
+  }
+  void Reset() override {
+    reader_.reset();
+    response_.Clear();
   }
   void Done(const Status& status) override { completion_(*this, status, response_); }
 
- public:
-  using EtcdCall::verdict;
-
- private:
   const Request request_;
   Response response_;
   const Prepare prepare_;
@@ -135,10 +151,8 @@ class EtcdUnaryCall final : public EtcdCall {
 // A stream that EtcdRpc may have to end. Cancel() is called with EtcdRpc's lock held.
 class EtcdStream {
  public:
+  virtual ~EtcdStream() = default;
   virtual void Cancel() = 0;
-
- protected:
-  ~EtcdStream() = default;
 };
 
 // EtcdRpc carries calls and streams to whichever member of etcd answers: it keeps the
@@ -235,6 +249,8 @@ class EtcdRpc {
 
   Status NoEndpoint(SteadyTime now) const REQUIRES(mu_);
   bool TokenIsMissing() const REQUIRES(mu_);
+  // Whether somebody has to call Authenticate(), now that somebody waits for a token.
+  bool Wait(std::unique_ptr<EtcdCall>& call) REQUIRES(mu_);
   void Lost(EtcdEndpoints::Index endpoint) REQUIRES(mu_);
 
   const EtcdClientOptions options_;
@@ -255,8 +271,7 @@ class EtcdRpc {
   std::vector<Connections> connections_ GUARDED_BY(mu_);
   std::vector<bool> stale_ GUARDED_BY(mu_);          // connect anew before the next probe
   std::vector<std::string> errors_ GUARDED_BY(mu_);  // why each endpoint was lost
-  std::size_t next_connection_ GUARDED_BY(mu_) = 0;
-  EtcdCall* calls_ GUARDED_BY(mu_) = nullptr;  // under way
+  EtcdCall* calls_ GUARDED_BY(mu_) = nullptr;        // under way
   std::vector<std::pair<EtcdStream*, EtcdEndpoints::Index>> streams_ GUARDED_BY(mu_);
   std::vector<Probe*> probes_ GUARDED_BY(mu_);
 

@@ -76,9 +76,9 @@ std::string EndOf(std::string prefix) {
 // Calls an asynchronous function and waits for its answer.
 template <typename T, typename Call>
 T Await(Call call) {
-  std::promise<T> promise;
-  call([&promise](T answer) { promise.set_value(std::move(answer)); });
-  return promise.get_future().get();
+  const auto promise = std::make_shared<std::promise<T>>();
+  call([promise](T answer) { promise->set_value(std::move(answer)); });
+  return promise->get_future().get();
 }
 
 }  // namespace
@@ -591,16 +591,17 @@ void EtcdStore::Refresh() {
 void EtcdStore::DeleteAll(const std::vector<Entry>& entries) {
   for (std::size_t i = 0; i < entries.size() && !stopping_; i += kDeletesAtOnce) {
     const std::size_t end = std::min(entries.size(), i + kDeletesAtOnce);
-    std::vector<std::promise<bool>> done(end - i);
+    std::vector<std::future<bool>> done;
     for (std::size_t k = i; k < end; ++k) {
+      const auto promise = std::make_shared<std::promise<bool>>();
+      done.push_back(promise->get_future());
       // Whoever wrote or deleted it meanwhile, a client or another replica, was right.
-      Commit({.key = entries[k].key, .value = nullptr, .expected = entries[k].revision},
-             [&promise = done[k - i]](const Result<Written>& written) {
-               promise.set_value(written.has_value());
-             });
+      Commit(
+          {.key = entries[k].key, .value = nullptr, .expected = entries[k].revision},
+          [promise](const Result<Written>& written) { promise->set_value(written.has_value()); });
     }
     bool works = true;
-    for (auto& promise : done) works = promise.get_future().get() && works;
+    for (std::future<bool>& deleted : done) works = deleted.get() && works;
     if (!works) return;  // the next sweep finds them again
   }
 }

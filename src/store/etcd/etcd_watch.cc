@@ -69,7 +69,7 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
     request_ = std::move(request);
     watcher_->rpc_->PrepareStream(&context_, place_);
     stream_ = place_.connection->watch.PrepareAsyncWatch(&context_, place_.connection->queue);
-    stream_->StartCall(static_cast<EtcdTag*>(&start_));
+    stream_->StartCall(start_.Lend());
   }
 
   // Any thread.
@@ -92,9 +92,10 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
    public:
     using Handler = void (Stream::*)(bool ok);
     Tag(Stream* stream, Handler handler) : stream_(stream), handler_(handler) {}
-    void Run(bool ok) override { (stream_->*handler_)(ok); }
 
    private:
+    void Run(bool ok) override { (stream_->*handler_)(ok); }
+
     Stream* const stream_;
     const Handler handler_;
   };
@@ -105,11 +106,11 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
       writing_ = ok;
     }
     if (!ok) return Finish();
-    stream_->Write(request_, static_cast<EtcdTag*>(&write_));
+    stream_->Write(request_, write_.Lend());
     Read();
   }
 
-  void Read() { stream_->Read(&response_, static_cast<EtcdTag*>(&read_)); }
+  void Read() { stream_->Read(&response_, read_.Lend()); }
 
   void HaveRead(bool ok) {
     if (!ok) return Finish();
@@ -136,7 +137,7 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
     ask_ = false;
     writing_ = true;
     request_.mutable_progress_request();
-    stream_->Write(request_, static_cast<EtcdTag*>(&write_));
+    stream_->Write(request_, write_.Lend());
   }
 
   void Finish() {
@@ -144,7 +145,7 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
       MutexLock lock(mu_);
       finishing_ = true;
     }
-    stream_->Finish(&status_, static_cast<EtcdTag*>(&finish_));
+    stream_->Finish(&status_, finish_.Lend());
   }
 
   void Finished(bool) {
