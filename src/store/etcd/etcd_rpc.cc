@@ -704,6 +704,8 @@ extern "C" const char* __tsan_default_suppressions() {
          "called_from_lib:libgrpc++.so\n"
          "called_from_lib:libgpr.so\n"
          "called_from_lib:libupb.so\n"
+         "called_from_lib:libcrypto.so\n"
+         "called_from_lib:libssl.so\n"
          "called_from_lib:libabsl_base.so\n"
          "called_from_lib:libabsl_cord.so\n"
          "called_from_lib:libabsl_cord_internal.so\n"
