@@ -47,7 +47,8 @@ void CheckOptions(const http::Query& query) {
   if (const auto options = server::ParseDeleteOptions(query)) {
     (void)server::CheckDeleteOptions(*options);
   }
-  (void)server::CheckTimeout(query);
+  const auto timeout = server::ParseTimeout(query);
+  if (!timeout && timeout.error().code() != 400) std::abort();
 }
 
 }  // namespace
