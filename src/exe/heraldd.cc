@@ -187,7 +187,6 @@ int Fail(const Status& status) {
 
 // A flag's text as whole seconds.
 Result<std::chrono::seconds> Duration(std::string_view flag, const std::string& text) {
-  if (text == "0") return std::chrono::seconds(0);
   const std::optional<std::chrono::nanoseconds> duration = server::ParseDuration(text);
   if (duration) return std::chrono::duration_cast<std::chrono::seconds>(*duration);
   return Status(StatusReason::kBadRequest,
