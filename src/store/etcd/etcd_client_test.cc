@@ -631,11 +631,9 @@ TEST(EtcdClientWatch, LeavesASilentStreamForAnother) {
     return AnswerProgress(stream, 11);
   });
   FakeEtcd a({.watch = silent.watch()});
-  const auto client_options = [&](std::vector<std::string> endpoints) {
-    return EtcdClientOptions{.endpoints = std::move(endpoints), .keepalive = milliseconds(200)};
-  };
   FakeEtcd b({.watch = good.watch()});
-  const auto client = Connect(client_options({a.endpoint(), b.endpoint()}));
+  const auto client =
+      Connect({.endpoints = {a.endpoint(), b.endpoint()}, .keepalive = milliseconds(500)});
   ASSERT_TRUE(Eventually([&] { return client->progress_is_sound(); }));
   // Enough of them that some begin at the silent one.
   std::vector<std::unique_ptr<Told>> told;
