@@ -91,9 +91,8 @@ class Etcd:
         self.launch()
         self.wait()
 
-    def healthy(self):
-        context = None
-        if self.tls:
+    def healthy(self, context=None):
+        if self.tls and not context:
             context = ssl.create_default_context(cafile=self.tls[0])
             context.load_cert_chain(*self.tls[1:])
         try:
