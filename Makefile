@@ -26,7 +26,7 @@ run: ## serve events from .herald/ on port PORT (6443), with a demo node that re
 test: ## build and run the unit, conformance, integration, install and fuzz-replay tests
 	@tools/install-deps build test
 	@tools/build dev
-	@ctest --preset dev -j "$$(nproc)" -L '^($(TEST_LABELS))$$'
+	@ctest --preset dev -j "$$((2 * $$(nproc)))" -L '^($(TEST_LABELS))$$'
 
 build: ## build the release into build/release
 	@tools/install-deps build

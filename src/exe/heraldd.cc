@@ -203,7 +203,6 @@ int Fail(const Status& status) {
 }
 
 Result<std::chrono::nanoseconds> ReadDuration(std::string_view flag, const std::string& text) {
-  if (text == "0") return std::chrono::nanoseconds(0);
   if (const auto duration = server::ParseDuration(text)) return *duration;
   return Status(StatusReason::kBadRequest,
                 fmt::format("{}: \"{}\" is no duration, such as 90s, 1h30m or 7d", flag, text));

@@ -402,12 +402,19 @@ void Http1Server::WriteUpgrade(std::string& out, Answer::Head head) {
 }
 
 void Http1Server::ReceiveFrames(std::string_view bytes) {
-  const WebSocketReader::State state = frames_->Receive(bytes, [this](std::string_view payload) {
-    // Behind what is queued: it may be in the middle of a frame.
-    std::string pong;
-    AppendWebSocketFrame(WebSocketOpcode::kPong, payload, &pong);
-    answer_->Write(std::make_shared<const std::string>(std::move(pong)));
+  std::string pongs;
+  const WebSocketReader::State state = frames_->Receive(bytes, [&pongs](std::string_view payload) {
+    AppendWebSocketFrame(WebSocketOpcode::kPong, payload, &pongs);
   });
+  if (!pongs.empty()) {
+    // Behind what is queued, which may be in the middle of a frame; at once where nothing is, for
+    // a good-bye that came with the ping ends the queue.
+    if (out_.empty() && answer_->queued() == 0 && answer_->is_between_pieces()) {
+      out_ += pongs;
+    } else {
+      answer_->Write(std::make_shared<const std::string>(std::move(pongs)));
+    }
+  }
   if (state == WebSocketReader::State::kOpen) return;
   const bool broken = state == WebSocketReader::State::kBroken;
   if (answer_->is_between_pieces())

@@ -241,6 +241,8 @@ TEST_F(Http1ServerTest, AWebSocketThatItsClientEndsIsTold) {
   };
   const std::string good_bye("\x88\x80\0\0\0\0", 6);
   for (const Case& c : {Case{"closes", good_bye, 100, "\x88\x02\x03\xe8", false},
+                        Case{"pings and closes", std::string("\x89\x81\0\0\0\0p", 7) + good_bye,
+                             100, "\x8a\x01p\x88\x02\x03\xe8", false},
                         Case{"closes while it does not read", good_bye, 3, "", false},
                         Case{"breaks the protocol", "\x81\x01x", 100, "\x88\x02\x03\xea", true}}) {
     SCOPED_TRACE(c.name);
