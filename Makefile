@@ -95,8 +95,8 @@ soak: ## the long versions: 200 kills of the store and of heraldd, 10,000 bad cl
 	  { [ $$? -eq 3 ] && echo 'make soak: without Go there is no kube-apiserver; the client was not tried against one' >&2; }
 	@HERALD_SOAK=1 test/interop/run etcd test/heraldd/faults build/dev/faults build/dev/bin/heraldd || \
 	  { [ $$? -eq 3 ] && echo 'make soak: without Go there is no current etcd; heraldd was not tried on one' >&2; }
-	@test/interop/run etcd test/heraldd/expiry build/dev/expiry build/dev/bin/heraldd || [ $$? -eq 3 ]
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_SECONDS)
+	@test/interop/run etcd test/heraldd/expiry build/dev/expiry build/dev/bin/heraldd || [ $$? -eq 3 ]
 
 clean: ## remove build/
 	rm -rf build
