@@ -27,17 +27,6 @@
 
 #include "base/mutex.h"
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-// The system's RocksDB is not instrumented: ThreadSanitizer sees the memory that its
-// threads share, through memcpy, but not the atomics that order it. In every program that links
-// this, because each would report the same.
-extern "C" [[gnu::visibility("default")]] const char* __tsan_default_suppressions() {
-  return "race:librocksdb.so\n";
-}
-#endif
-#endif
-
 namespace herald::store {
 namespace {
 

@@ -692,30 +692,3 @@ Status EtcdRpc::Health() const {
 }
 
 }  // namespace herald::store
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-// gRPC and what it stands on are not compiled with ThreadSanitizer, which therefore sees what
-// they touch and not how they lock. What they do, and what their headers do in our code, is left
-// out; our own code is not. Here, because every program that links gRPC links this file.
-extern "C" const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() {
-  return "called_from_lib:libgrpc.so\n"
-         "called_from_lib:libgrpc++.so\n"
-         "called_from_lib:libgpr.so\n"
-         "called_from_lib:libupb.so\n"
-         "called_from_lib:libcrypto.so\n"
-         "called_from_lib:libssl.so\n"
-         "called_from_lib:libabsl_base.so\n"
-         "called_from_lib:libabsl_cord.so\n"
-         "called_from_lib:libabsl_cord_internal.so\n"
-         "called_from_lib:libabsl_graphcycles_internal.so\n"
-         "called_from_lib:libabsl_status.so\n"
-         "called_from_lib:libabsl_strings.so\n"
-         "called_from_lib:libabsl_synchronization.so\n"
-         "called_from_lib:libabsl_time_zone.so\n"
-         "called_from_lib:libabsl_random_internal_pool_urbg.so\n"
-         "race:/include/grpcpp/\n";
-}
-#endif
-#endif
