@@ -883,41 +883,41 @@ TEST_F(TlsTest, KnowsTheNamesInAVerifiedClientCertificate) {
   ServerOptions options = Options();
   const Pem client_ca = MakeCertificate({{"CN", "client ca"}});
   options.tls->client_ca = client_ca.certificate;
-  std::optional<Peer::Certificate> seen;
-  bool tls = false;
+  std::promise<Peer> told;
   const auto server = MustStart(options, [&](const Request&, const Peer& peer, auto responder) {
-    seen = peer.certificate;
-    tls = peer.tls;
+    told.set_value(peer);
     responder->Send({.body = "ok"});
   });
   const auto ask = [&](std::optional<Pem> client) {
-    seen.reset();
+    told = {};
     Wire wire(server->port());
     EXPECT_TRUE(
         wire.Handshake({.ca = ca_.certificate, .alpn = kHttp1, .client = std::move(client)}));
     wire.Write(kGet);
     EXPECT_TRUE(wire.ReadUntil("ok").ends_with("ok"));
+    const Peer peer = told.get_future().get();
+    EXPECT_TRUE(peer.tls);
+    return peer.certificate;
   };
   const std::string odd = std::string("ad\0min", 6);
-  ask(MakeCertificate({{"O", "system:masters"}, {"O", "w\xc3\xa4hler"}, {"CN", "jane"}},
-                      &client_ca));
-  EXPECT_TRUE(tls);
+  std::optional<Peer::Certificate> seen = ask(MakeCertificate(
+      {{"O", "system:masters"}, {"O", "w\xc3\xa4hler"}, {"CN", "jane"}}, &client_ca));
   ASSERT_TRUE(seen.has_value());
   EXPECT_EQ(seen->common_name, "jane");
   EXPECT_EQ(seen->organizations, (std::vector<std::string>{"system:masters", "w\xc3\xa4hler"}));
   EXPECT_TRUE(seen->subject.starts_with("CN=jane,O=")) << seen->subject;
 
-  ask(MakeCertificate({{"CN", odd}}, &client_ca));
+  seen = ask(MakeCertificate({{"CN", odd}}, &client_ca));
   ASSERT_TRUE(seen.has_value());
   EXPECT_EQ(seen->common_name, odd) << "a NUL does not cut a name short";
 
-  ask(std::nullopt);
+  seen = ask(std::nullopt);
   EXPECT_FALSE(seen.has_value()) << "asked for, but not demanded";
-  ask(MakeCertificate({{"CN", "jane"}}, &ca_));
+  seen = ask(MakeCertificate({{"CN", "jane"}}, &ca_));
   EXPECT_FALSE(seen.has_value()) << "signed by somebody else";
-  ask(MakeCertificate({{"CN", "jane"}}));
+  seen = ask(MakeCertificate({{"CN", "jane"}}));
   EXPECT_FALSE(seen.has_value()) << "signed by itself";
-  ask(MakeCertificate({{"CN", "jane"}}, &client_ca, -1));
+  seen = ask(MakeCertificate({{"CN", "jane"}}, &client_ca, -1));
   EXPECT_FALSE(seen.has_value()) << "expired";
 }
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "store/tsan_suppressions.h"
 
 namespace herald::store {
 namespace {

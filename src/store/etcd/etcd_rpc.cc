@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "store/tsan_suppressions.h"
 
 namespace herald::store {
 namespace {
