@@ -18,7 +18,7 @@ namespace {
 
 // Keys whose state is kept in memory: those that the WatchHub holds the changes of, more or
 // less, so that this costs little more.
-constexpr std::size_t kRecentEntries = 16'384;
+constexpr std::size_t kRecentEntries = 8'192;
 
 // What one WriteBatch may hold. Beyond this a larger batch saves nothing on the sync, and
 // the first writer in it waits for the last.

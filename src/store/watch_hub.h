@@ -50,10 +50,10 @@ class WatchHub {
                                                     std::size_t max)>;
 
   struct Options {
-    // The ring's bounds. At 20,000 writes a second it holds most of a second, so that a
+    // The ring's bounds. At 20,000 writes a second it holds 400 ms, so that a
     // watch that was not scheduled for a moment need not go to the log.
-    std::size_t max_changes = 16'384;
-    std::size_t max_bytes = 16u << 20;  // of keys and values, old ones included
+    std::size_t max_changes = 8'192;
+    std::size_t max_bytes = 8u << 20;  // of keys and values, old ones included
     // Where lagging watches read; borrowed, stopped before the hub is destroyed. Null: inside
     // Next(), for backends whose log is in memory.
     Executor* executor = nullptr;
