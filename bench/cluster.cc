@@ -10,16 +10,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -88,21 +89,16 @@ double QuantileMs(std::vector<std::uint32_t>* took, double quantile) {
   return *at / 1e3;
 }
 
-double ResidentMb(const std::string& pid) {
+// What the kernel says of a process; 0 where there is none.
+double StatusOf(const std::string& pid, std::string_view field) {
   std::ifstream status("/proc/" + pid + "/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::atof(line.c_str() + 6) / 1024;
+    if (line.starts_with(field)) return std::atof(line.c_str() + field.size());
   }
   return 0;
 }
 
-int Threads() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("Threads:")) return std::atoi(line.c_str() + 8);
-  }
-  return 0;
-}
+double ResidentMb(const std::string& pid) { return StatusOf(pid, "VmRSS:") / 1024; }
 
 struct Agent {
   std::unique_ptr<Broadcaster> broadcaster;
@@ -212,9 +208,10 @@ class Cluster {
       line += fmt::format(R"(,"{}":{})", OutcomeName(static_cast<Outcome>(i)),
                           now.outcomes[i] - before.outcomes[i]);
     }
-    line += fmt::format(
-        R"(,"agents_mb":{:.1f},"server_mb":{:.1f},"threads":{}}})", ResidentMb("self"),
-        options_.server_pid > 0 ? ResidentMb(std::to_string(options_.server_pid)) : 0, Threads());
+    line +=
+        fmt::format(R"(,"agents_mb":{:.1f},"server_mb":{:.1f},"threads":{}}})", ResidentMb("self"),
+                    options_.server_pid > 0 ? ResidentMb(std::to_string(options_.server_pid)) : 0,
+                    static_cast<int>(StatusOf("self", "Threads:")));
     std::cout << line << std::endl;
   }
 

@@ -53,6 +53,34 @@ TEST(Node, TheSameSeedTellsTheSameStory) {
   EXPECT_NE(Story(options), first);
 }
 
+TEST(Node, PodsThatRunAlreadyAreNotScheduledAgain) {
+  NodeOptions options;
+  options.pod_lifetime = 10h;
+  options.pods_run_already = true;
+  const std::map<std::string, int> reasons = CountReasons(Story(options));
+  EXPECT_EQ(reasons, (std::map<std::string, int>{{"NodeReady", 1}, {"Starting", 1}}));
+}
+
+TEST(Node, AfterAStormContainersStartAgain) {
+  NodeOptions options;
+  options.pod_lifetime = 10h;
+  options.pods_run_already = true;
+  herald::FakeRecorder fake({.max_events = 100'000});
+  herald::SteadyTime now(1h);
+  Node node(options, fake.recorder(), fake.recorder(), now);
+  const auto pass = [&](std::chrono::minutes time) {
+    for (const herald::SteadyTime end = now + time; now < end;) now = node.Step(now);
+    std::vector<std::string> lines;
+    while (std::optional<std::string> line = fake.Next()) lines.push_back(*std::move(line));
+    return CountReasons(lines);
+  };
+  pass(1min);
+  node.Storm();
+  EXPECT_GE(pass(1min)["BackOff"], options.pods);
+  node.Calm();
+  EXPECT_EQ(pass(1min), (std::map<std::string, int>{{"Created", 5}, {"Started", 5}}));
+}
+
 TEST(Node, AHealthyNodeHasNoWarnings) {
   const std::vector<std::string> lines = Story({});
   const std::map<std::string, int> reasons = CountReasons(lines);

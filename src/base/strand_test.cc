@@ -51,6 +51,25 @@ class StrandTest : public testing::Test {
   std::string said_;
 };
 
+TEST_F(StrandTest, AnIdleStrandMayRunATaskInsideTheCall) {
+  Strand strand(&executor_);
+  bool here = false;
+  EXPECT_TRUE(strand.TryRun([&] {
+    here = strand.RunsHere();
+    strand.Post(Say("b"));
+    EXPECT_FALSE(strand.TryRun(Say("never"))) << "one at a time";
+    said_ += "a";
+  }));
+  EXPECT_TRUE(here);
+  EXPECT_FALSE(strand.RunsHere());
+  EXPECT_EQ(said_, "a") << "what is posted meanwhile is the executor's";
+  EXPECT_FALSE(strand.TryRun(Say("never"))) << "and goes first";
+  executor_.RunUntilIdle();
+  EXPECT_EQ(said_, "ab");
+  EXPECT_TRUE(strand.TryRun(Say("c")));
+  EXPECT_EQ(said_, "abc");
+}
+
 TEST_F(StrandTest, RunsTasksInTheOrderTheyCame) {
   Strand strand(&executor_);
   strand.Post(Say("a"));

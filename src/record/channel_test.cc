@@ -58,6 +58,35 @@ TEST(ChannelTest, GivesWhatItWasOfferedInOrder) {
   EXPECT_TRUE(channel.empty());
 }
 
+TEST(ChannelTest, TheLastListenerGetsTheEventsThemselves) {
+  int told = 0;
+  Channel channel({.max_events = 3, .max_bytes = 3, .first_position = 1},
+                  {.on_items = [&] { ++told; }});
+  // One was recorded before it was there.
+  std::vector<Published> first = Batch({"a", "b"});
+  EXPECT_EQ(channel.OfferLast(&first, 0, 0, 2), 2U);
+  EXPECT_EQ(TakeAll(&channel), "b");
+  // All at once, where there is nothing.
+  std::vector<Published> second = Batch({"c", "d"});
+  EXPECT_EQ(channel.OfferLast(&second, 2, 0, 2), 2U);
+  EXPECT_TRUE(second.empty());
+  EXPECT_EQ(told, 2);
+  // Behind what is there, as far as there is room.
+  std::vector<Published> third = Batch({"e", "f"});
+  EXPECT_EQ(channel.OfferLast(&third, 4, 0, 2), 2U);
+  EXPECT_EQ(channel.dropped(), 1U);
+  EXPECT_EQ(told, 2) << "they know already";
+  EXPECT_EQ(TakeAll(&channel), "c d e");
+  // What is too much for all at once is no exception.
+  std::vector<Published> many = Batch({"g", "h", "i", "j"});
+  EXPECT_EQ(channel.OfferLast(&many, 6, 0, 4), 4U);
+  EXPECT_EQ(TakeAll(&channel), "g h i");
+  channel.Close();
+  std::vector<Published> late = Batch({"k"});
+  EXPECT_EQ(channel.OfferLast(&late, 10, 0, 1), 1U);
+  EXPECT_EQ(TakeAll(&channel), "");
+}
+
 TEST(ChannelTest, PassesOverWhatWasRecordedBeforeItWasThere) {
   struct Case {
     std::uint64_t first;

@@ -117,7 +117,7 @@ class EventKeyBuilder {
 
   EventKey Finish() { return hash_.Of(buffer_.data(), used_); }
 
-  // A key of one part, which never meets a key of several.
+  // A key of one part alone, without its kind and length: to be compared only with its like.
   EventKey Of(std::string_view text) {
     used_ = 0;
     Ensure(text.size());

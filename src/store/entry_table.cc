@@ -28,14 +28,6 @@ bool InRange(std::string_view key, const Query& query) {
 
 }  // namespace
 
-WallTime ExpiryOf(WallTime written, std::chrono::seconds lifetime) {
-  // Rules may say "for ever" with a number that cannot be added.
-  if (lifetime >= std::chrono::floor<std::chrono::seconds>(WallTime::max() - written)) {
-    return WallTime::max();
-  }
-  return written + std::max(lifetime, std::chrono::seconds(1));
-}
-
 PageMaker::PageMaker(const Query& query, Revision at) : query_(query) { page_.revision = at; }
 
 bool PageMaker::Take(Entry entry) {

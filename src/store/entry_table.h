@@ -18,10 +18,6 @@
 
 namespace herald::store {
 
-// When an entry's time is over: `lifetime` after it was written, which is at least a second;
-// never where that is more than time can say.
-WallTime ExpiryOf(WallTime written, std::chrono::seconds lifetime);
-
 // Makes the page that a query asks for out of entries in its order: filters, cuts, counts.
 // Thread-confined. Borrows the query.
 class PageMaker {

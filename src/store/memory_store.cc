@@ -42,12 +42,6 @@ void MemoryStore::MaintainAndCallAgain() {
                     [this] { MaintainAndCallAgain(); });
 }
 
-WallTime MemoryStore::Expires(const std::string& key, const std::string& value,
-                              WallTime written) const {
-  if (!options_.schema.lifetime) return WallTime::max();
-  return ExpiryOf(written, options_.schema.lifetime(key, value));
-}
-
 std::shared_ptr<const Change> MemoryStore::Apply(const std::string& key, Bytes value,
                                                  EntryTable::Facts facts) {
   auto change = table_.MakeChange(key, std::move(value), table_.revision() + 1);
@@ -61,7 +55,7 @@ void MemoryStore::Commit(Write write, WriteDone done) {
   EntryTable::Facts facts{.written = clock_.Now()};
   if (write.value) {
     if (options_.schema.index) facts.index = options_.schema.index(write.key, *write.value);
-    facts.expires = Expires(write.key, *write.value, facts.written);
+    facts.expires = options_.schema.ExpiryOf(write.key, *write.value, facts.written);
   }
   Written written;
   WatchHub::Woken woken;
@@ -180,7 +174,7 @@ void MemoryStore::Refresh() {
     if (entries.empty()) return;
     from = entries.back().first.key + '\0';
     for (auto& [entry, facts] : entries) {
-      facts.expires = Expires(entry.key, *entry.value, facts.written);
+      facts.expires = options_.schema.ExpiryOf(entry.key, *entry.value, facts.written);
     }
     MutexLock lock(mu_);
     // What was written since has its time from the new rules.

@@ -45,7 +45,6 @@ class MemoryStore final : public Store {
   StoreStats Stats() override EXCLUDES(mu_);
 
  private:
-  WallTime Expires(const std::string& key, const std::string& value, WallTime written) const;
   // Makes `value` (null: none) the state of a key, with all that hangs on it.
   // REQUIRES: where value is null, the key exists
   std::shared_ptr<const Change> Apply(const std::string& key, Bytes value, EntryTable::Facts facts)

@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, StoreSuite,
                              "Memory", [] { return std::make_unique<MemoryHarness>(); }}),
                          StoreBackendName);
 
-// The ring of the hub holds 32,768 changes, so the watch reads the rest from the log.
+// More than the ring of the hub holds, so the watch reads the rest from the log.
 TEST(MemoryStoreTest, GivesASlowWatchTheChangesThatAreNoLongerInTheRing) {
   StoreOptions options;
   options.background = false;

@@ -17,7 +17,7 @@ namespace herald::store {
 // pod's event is written every few seconds, and each time it is read first and looked at
 // once more by the committer: three lookups in RocksDB, which are most of what that costs.
 //
-// It never knows less than RocksDB, because the committer alone fills it:
+// It never knows an older state than RocksDB, because the committer alone fills it:
 //
 //   Forget() the keys of a batch  ->  the batch is written  ->  Remember() them
 //
@@ -26,6 +26,9 @@ namespace herald::store {
 // Thread-safe.
 class RecentEntries {
  public:
+  // By key. Of those that do not exist any more the revision is 0.
+  using Standings = std::unordered_map<std::string, RocksReader::Standing>;
+
   explicit RecentEntries(std::size_t max_entries) : max_entries_(max_entries) {}
 
   // Null: not known here.
@@ -36,18 +39,14 @@ class RecentEntries {
     return found->second;
   }
 
-  // `Keys` is a range of pairs of a key and a Standing.
-  template <typename Keys>
-  void Forget(const Keys& keys) EXCLUDES(mu_) {
+  void Forget(const Standings& batch) EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    for (const auto& [key, standing] : keys) entries_.erase(key);
+    for (const auto& [key, standing] : batch) entries_.erase(key);
   }
 
-  // The same. Keys that do not exist any more have revision 0 and are not kept.
-  template <typename Keys>
-  void Remember(const Keys& keys) EXCLUDES(mu_) {
+  void Remember(const Standings& batch) EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    for (const auto& [key, standing] : keys) {
+    for (const auto& [key, standing] : batch) {
       if (standing.revision == 0) continue;
       entries_.insert_or_assign(key, standing);
       order_.emplace_back(standing.revision, key);
@@ -71,7 +70,7 @@ class RecentEntries {
   const std::size_t max_entries_;
 
   mutable Mutex mu_;  // a leaf
-  std::unordered_map<std::string, RocksReader::Standing> entries_ GUARDED_BY(mu_);
+  Standings entries_ GUARDED_BY(mu_);
   // What was remembered, oldest first.
   std::deque<std::pair<Revision, std::string>> order_ GUARDED_BY(mu_);
 };

@@ -5,12 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 namespace herald::store {
 namespace {
 
-using Keys = std::unordered_map<std::string, RocksReader::Standing>;
+using Keys = RecentEntries::Standings;
 
 RocksReader::Standing At(Revision revision) {
   return {.revision = revision, .value = std::make_shared<const std::string>("v")};

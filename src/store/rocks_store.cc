@@ -147,17 +147,6 @@ RocksStore::~RocksStore() {
 
 // ---- writes ----
 
-WallTime RocksStore::ExpiryOf(std::string_view key, std::string_view value,
-                              WallTime written) const {
-  if (!options_.schema.lifetime) return WallTime::max();
-  const std::chrono::seconds lifetime = options_.schema.lifetime(key, value);
-  // Rules may say "for ever" with a number that cannot be added.
-  if (lifetime >= std::chrono::floor<std::chrono::seconds>(WallTime::max() - written)) {
-    return WallTime::max();
-  }
-  return written + std::max(lifetime, std::chrono::seconds(1));
-}
-
 void RocksStore::Commit(Write write, WriteDone done) {
   if (!healthy_) {
     done(Unavailable(Health()));
@@ -282,8 +271,6 @@ void RocksStore::RunCommitter() {
 // changed so far.
 class RocksStore::BatchInHand {
  public:
-  using Standings = std::unordered_map<std::string, RocksReader::Standing>;
-
   BatchInHand(const RocksDb& rocks, const RecentEntries& recent, const State& state)
       : rocks_(rocks), recent_(recent), reader_(&rocks), state_(state) {}
 
@@ -302,13 +289,7 @@ class RocksStore::BatchInHand {
     const Revision revision = ++state_.revision;
 
     RocksReader::Standing fresh;
-    if (value) {
-      fresh = {revision, value, now, WallTime::max()};
-      if (pending.lifetime <
-          std::chrono::floor<std::chrono::seconds>(WallTime::max() - fresh.written)) {
-        fresh.expires = now + std::max(pending.lifetime, std::chrono::seconds(1));
-      }
-    }
+    if (value) fresh = {revision, value, now, AddLifetime(now, pending.lifetime)};
 
     std::string version_key = VersionKey(key, revision);
     std::string version =
@@ -379,7 +360,7 @@ class RocksStore::BatchInHand {
     return rows_;
   }
   const State& state() const { return state_; }
-  const Standings& changed() const { return changed_; }
+  const RecentEntries::Standings& changed() const { return changed_; }
   const std::vector<std::shared_ptr<const Change>>& changes() const { return changes_; }
   WallTime first_due() const { return first_due_; }
 
@@ -396,7 +377,7 @@ class RocksStore::BatchInHand {
   rocksdb::WriteBatch rows_;
   std::vector<Row> versions_;
   std::vector<Row> index_;
-  Standings changed_;  // also the new heads
+  RecentEntries::Standings changed_;  // also the new heads
   std::vector<std::shared_ptr<const Change>> changes_;
   WallTime first_due_ = WallTime::max();
 };
@@ -613,11 +594,12 @@ Result<std::optional<Entry>> RocksStore::GetNow(const std::string& key,
                                                 RocksReader::Effort effort) {
   const Access access(this);
   if (!access.status().ok()) return access.status();
-  std::optional<RocksReader::Standing> recent = recent_.Find(key);
-  Result<RocksReader::Standing> standing = recent
-                                               ? Result<RocksReader::Standing>(*std::move(recent))
-                                               : access.reader().Newest(key, effort);
-  if (!standing) return standing.error();
+  std::optional<RocksReader::Standing> standing = recent_.Find(key);
+  if (!standing) {
+    Result<RocksReader::Standing> read = access.reader().Newest(key, effort);
+    if (!read) return read.error();
+    standing = *std::move(read);
+  }
   if (standing->revision == 0) return std::optional<Entry>();
   Saw(standing->revision);
   return std::optional<Entry>(Entry{key, std::move(standing->value), standing->revision});
@@ -757,7 +739,8 @@ void RocksStore::Refresh() {
         // Damage is found and named by whoever needs the entry.
         if (!parsed || !version || version->deleted || parsed->key == seen) continue;
         seen = parsed->key;
-        const WallTime expires = ExpiryOf(parsed->key, version->value, version->written);
+        const WallTime expires =
+            options_.schema.ExpiryOf(parsed->key, version->value, version->written);
         // The version's own row may be gone where it came due and was found too early.
         if (expires == WallTime::max() || (expires == version->expires && expires > now)) continue;
         chore.rows.Put(rocks_->expiry(), ExpiryKey(expires, parsed->revision), {});
@@ -846,7 +829,7 @@ Result<std::optional<RocksStore::Due>> RocksStore::FindDue(const RocksReader& re
   const Result<RocksReader::Standing> standing = reader.Newest(log->key, kThorough);
   if (!standing) return standing.error();
   if (standing->revision != revision) return std::optional<Due>();
-  const WallTime expires = ExpiryOf(log->key, *standing->value, standing->written);
+  const WallTime expires = options_.schema.ExpiryOf(log->key, *standing->value, standing->written);
   return std::optional<Due>(Due{std::move(log->key), expires, standing->expires});
 }
 

@@ -126,7 +126,6 @@ class RocksStore final : public Store {
   // Deletes those of `keys` that are still at their revision; returns when it is done.
   Status DeleteAndWait(const std::vector<Entry>& entries, Cause cause) EXCLUDES(mu_);
   void SetUnhealthy(const Status& why) EXCLUDES(mu_);
-  WallTime ExpiryOf(std::string_view key, std::string_view value, WallTime written) const;
   // Any read may be the first to see a batch that is written but not yet published.
   void Saw(Revision revision);
   Status CheckRevision(Revision at) const;
@@ -196,6 +195,7 @@ class RocksStore final : public Store {
   Status health_ GUARDED_BY(mu_);
   State published_ GUARDED_BY(mu_);
 
+  // Written by the committer, and emptied by Reopen().
   RecentEntries recent_;
 
   // As last written: the committer's own, and Reopen()'s, while the committer is kept out.

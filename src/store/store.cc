@@ -1,9 +1,22 @@
 #include "store/store.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
 namespace herald::store {
+
+WallTime Schema::ExpiryOf(std::string_view key, std::string_view value, WallTime since) const {
+  return lifetime ? AddLifetime(since, lifetime(key, value)) : WallTime::max();
+}
+
+WallTime AddLifetime(WallTime written, std::chrono::seconds lifetime) {
+  // Rules may say "for ever" with a number that cannot be added.
+  if (lifetime >= std::chrono::floor<std::chrono::seconds>(WallTime::max() - written)) {
+    return WallTime::max();
+  }
+  return written + std::max(lifetime, std::chrono::seconds(1));
+}
 
 std::shared_ptr<void> Change::attachment() const { return std::atomic_load(&attachment_); }
 

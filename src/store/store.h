@@ -51,7 +51,14 @@ struct Schema {
   // say, nothing where it cannot be read. For stores that others write to as well, and
   // that therefore do not know. Null: now.
   std::function<std::optional<WallTime>(std::string_view key, std::string_view value)> written{};
+
+  // When the time of an entry is over that has been there since then.
+  WallTime ExpiryOf(std::string_view key, std::string_view value, WallTime since) const;
 };
+
+// `lifetime` after something was written, which is at least a second; the end of time where that
+// is more than time can say.
+WallTime AddLifetime(WallTime written, std::chrono::seconds lifetime);
 
 // A write of one key, done if the key is as expected when its turn comes.
 struct Write {

@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,17 @@ namespace herald::store {
 
 // How long a test waits for what must come; never for how long something takes.
 inline constexpr std::chrono::seconds kPatience{60};
+
+// Asks over and over until it is so.
+template <typename Predicate>
+bool Eventually(Predicate predicate) {
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!predicate()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 // Makes one call and waits for its end: Await<Result<Written>>([&](auto done) { ... done ... }).
 template <typename T, typename Start>
@@ -133,12 +145,10 @@ class Told {
 
 // Asks for progress until the watch has told that revision.
 inline bool UntilProgress(EtcdWatch& watch, Told& told, Revision revision) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < end) {
+  return Eventually([&] {
     watch.RequestProgress();
-    if (told.UntilRevision(revision, std::chrono::milliseconds(50))) return true;
-  }
-  return false;
+    return told.UntilRevision(revision, std::chrono::milliseconds(50));
+  });
 }
 
 }  // namespace herald::store

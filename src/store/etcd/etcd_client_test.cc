@@ -29,17 +29,6 @@ std::unique_ptr<EtcdClient> Connect(EtcdClientOptions options) {
 
 grpc::Status Unavailable(const char* text) { return {grpc::StatusCode::UNAVAILABLE, text}; }
 
-// Asks over and over until it is so.
-template <typename Predicate>
-bool Eventually(Predicate predicate) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!predicate()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 TEST(EtcdClientOpen, RefusesWhatCanNeverWork) {
   for (const EtcdClientOptions& options : {
            EtcdClientOptions{},

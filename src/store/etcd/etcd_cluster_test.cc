@@ -330,17 +330,6 @@ TEST_F(EtcdTest, ManyCallsAtOnceAllEnd) {
   EXPECT_EQ(Range(*client_, {.start = "many/", .end = "many0", .count_only = true})->count, kCalls);
 }
 
-// Asks over and over until it is so.
-template <typename Predicate>
-bool Eventually(Predicate predicate) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!predicate()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 // --- three members --------------------------------------------------------------------------
 
 class EtcdThreeTest : public testing::Test {

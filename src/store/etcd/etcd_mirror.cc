@@ -100,13 +100,8 @@ EntryTable::Facts EtcdMirror::FactsOf(const Entry& entry, bool is_new, WallTime 
       schema.written ? schema.written(entry.key, *entry.value) : std::optional<WallTime>(now);
   facts.written = is_new || !told ? now : std::min(*told, now);
   // What cannot be read is not ours to judge.
-  facts.expires = told ? Expires(entry, facts.written) : WallTime::max();
+  facts.expires = told ? schema.ExpiryOf(entry.key, *entry.value, facts.written) : WallTime::max();
   return facts;
-}
-
-WallTime EtcdMirror::Expires(const Entry& entry, WallTime written) const {
-  if (!options_.schema.lifetime) return WallTime::max();
-  return ExpiryOf(written, options_.schema.lifetime(entry.key, *entry.value));
 }
 
 // ---- the list ----
@@ -467,7 +462,7 @@ std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes() {
       const Schema& schema = options_.schema;
       if (schema.written && !schema.written(entry.key, *entry.value)) continue;
       const WallTime before = facts.expires;
-      facts.expires = Expires(entry, facts.written);
+      facts.expires = schema.ExpiryOf(entry.key, *entry.value, facts.written);
       if (facts.expires <= now && before > now) over.push_back(entry);
     }
     MutexLock lock(mu_);

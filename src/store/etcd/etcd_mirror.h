@@ -116,7 +116,6 @@ class EtcdMirror {
   };
 
   EntryTable::Facts FactsOf(const Entry& entry, bool is_new, WallTime now) const;
-  WallTime Expires(const Entry& entry, WallTime written) const;
 
   void StartLoading() EXCLUDES(mu_);
   void LoadPage(const std::shared_ptr<Loading>& loading);

@@ -570,7 +570,7 @@ std::vector<Entry> EtcdStore::FindOverdue(WallTime when) {
   query.limit = kMostDeletes;
   query.filter = [&schema, when](const Entry& entry) {
     const std::optional<WallTime> written = schema.written(entry.key, *entry.value);
-    return written && ExpiryOf(*written, schema.lifetime(entry.key, *entry.value)) <= when;
+    return written && schema.ExpiryOf(entry.key, *entry.value, *written) <= when;
   };
   auto page = Await<Result<Page>>([&](auto done) { Read(std::move(query), std::move(done)); });
   return page ? std::move(page->entries) : std::vector<Entry>();
