@@ -145,6 +145,12 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const rocksdb::Options& base, std::st
     family.memtable_prefix_bloom_size_ratio = 0.05;
     family.memtable_whole_key_filtering = true;
   }
+  if (name == "heads" || name == "versions") {
+    // The others are scanned, which asks no filter.
+    auto table = *base.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+    table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBits));
+    family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  }
   if (name == "index") {
     // Each index grows at a place of its own.
     family.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(1));
@@ -231,7 +237,10 @@ rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
   table.cache_index_and_filter_blocks = true;
   table.cache_index_and_filter_blocks_with_high_priority = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
-  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBits));
+  // In parts: the filter of a whole file of heads is megabytes, which no shard of the cache
+  // takes, so that it would be read anew for each key that is created.
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
   table.block_size = 16u << 10;
   table.format_version = 5;
   rocks.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
