@@ -15,6 +15,7 @@
 #include "herald/api/codec.h"
 #include "server/openapi.h"
 #include "server/test_responder.h"
+#include "store/forwarding_store.h"
 #include "store/memory_store.h"
 
 namespace herald::server {
@@ -203,37 +204,19 @@ TEST_F(ApiTest, LargeListsArePackedForThoseWhoCanUnpack) {
 }
 
 // A store whose lists take as long as the test likes.
-class SlowStore final : public store::Store {
+class SlowStore final : public store::ForwardingStore {
  public:
-  explicit SlowStore(store::Store* inner) : inner_(inner) {}
-  void Commit(store::Write write, WriteDone done) override {
-    inner_->Commit(std::move(write), std::move(done));
-  }
-  void Get(std::string key, EntryDone done) override {
-    inner_->Get(std::move(key), std::move(done));
-  }
+  using ForwardingStore::ForwardingStore;
   void Read(store::Query query, PageDone done) override {
     waiting_.push_back(
         [this, query = std::move(query), done = std::move(done)] { inner_->Read(query, done); });
   }
-  void CurrentRevision(std::function<void(Result<store::Revision>)> done) override {
-    inner_->CurrentRevision(std::move(done));
-  }
-  Result<std::unique_ptr<store::Watch>> NewWatch(std::string prefix, store::Revision after,
-                                                 std::function<void()> ready) override {
-    return inner_->NewWatch(std::move(prefix), after, std::move(ready));
-  }
-  void RefreshLifetimes() override {}
-  void Maintain() override {}
-  Status Health() override { return Status(); }
-  store::StoreStats Stats() override { return inner_->Stats(); }
 
   void Finish() {
     for (const auto& read : std::exchange(waiting_, {})) read();
   }
 
  private:
-  store::Store* const inner_;
   std::vector<std::function<void()>> waiting_;
 };
 

@@ -12,6 +12,7 @@
 #include "herald/base/executor.h"
 #include "server/authentication.h"
 #include "server/test_responder.h"
+#include "store/forwarding_store.h"
 #include "store/memory_store.h"
 
 namespace herald::server {
@@ -20,37 +21,19 @@ namespace {
 using namespace std::chrono_literals;
 
 // A store that takes its time: what it is asked waits until the test lets it go on.
-class SlowStore final : public store::Store {
+class SlowStore final : public store::ForwardingStore {
  public:
-  explicit SlowStore(const Clock* clock)
-      : store_([clock] {
-          store::StoreOptions options;
-          options.schema = Api::MakeSchema([](const Event&) { return 3600s; });
-          options.clock = clock;
-          options.background = false;
-          return options;
-        }()) {}
-
+  using ForwardingStore::ForwardingStore;
   void Commit(store::Write write, WriteDone done) override {
-    Later([this, write = std::move(write), done = std::move(done)] { store_.Commit(write, done); });
+    Later(
+        [this, write = std::move(write), done = std::move(done)] { inner_->Commit(write, done); });
   }
   void Get(std::string key, EntryDone done) override {
-    Later([this, key = std::move(key), done = std::move(done)] { store_.Get(key, done); });
+    Later([this, key = std::move(key), done = std::move(done)] { inner_->Get(key, done); });
   }
   void Read(store::Query query, PageDone done) override {
-    Later([this, query = std::move(query), done = std::move(done)] { store_.Read(query, done); });
+    Later([this, query = std::move(query), done = std::move(done)] { inner_->Read(query, done); });
   }
-  void CurrentRevision(std::function<void(Result<store::Revision>)> done) override {
-    store_.CurrentRevision(std::move(done));
-  }
-  Result<std::unique_ptr<store::Watch>> NewWatch(std::string prefix, store::Revision after,
-                                                 std::function<void()> ready) override {
-    return store_.NewWatch(std::move(prefix), after, std::move(ready));
-  }
-  void RefreshLifetimes() override { store_.RefreshLifetimes(); }
-  void Maintain() override { store_.Maintain(); }
-  Status Health() override { return store_.Health(); }
-  store::StoreStats Stats() override { return store_.Stats(); }
 
   void GoOn() {
     while (!waiting_.empty()) {
@@ -62,7 +45,6 @@ class SlowStore final : public store::Store {
  private:
   void Later(std::function<void()> task) { waiting_.push_back(std::move(task)); }
 
-  store::MemoryStore store_;
   std::vector<std::function<void()>> waiting_;
 };
 
@@ -102,7 +84,14 @@ class FrontDoorTest : public testing::Test {
 
   FakeClock clock_{WallTime(1'700'000'000s)};
   Executor executor_{{.threads = 0, .clock = &clock_}};
-  SlowStore store_{&clock_};
+  store::MemoryStore quick_store_{[this] {
+    store::StoreOptions options;
+    options.schema = Api::MakeSchema([](const Event&) { return 3600s; });
+    options.clock = &clock_;
+    options.background = false;
+    return options;
+  }()};
+  SlowStore store_{&quick_store_};
   FrontDoor door_{&store_, {.clock = &clock_, .executor = &executor_}};
   Api api_{&store_, [this] {
              ApiOptions options;

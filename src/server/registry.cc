@@ -262,7 +262,9 @@ void Registry::Create(Target target, Event event, Done done) {
 }
 
 // A write that depends on what is there: read, decide, write if nobody was faster, else
-// again with what was. Kept alive by what it waits for.
+// again with what was. It begins with what the store remembers, if it does: that is mostly the
+// latest, a write that rests on it tells, and whatever else is decided on it is decided again
+// on what is read. Kept alive by what it waits for.
 class Registry::Race : public std::enable_shared_from_this<Race> {
  public:
   virtual ~Race() = default;
@@ -270,11 +272,9 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
   Race& operator=(const Race&) = delete;
 
   void Start() {
-    store_->Get(key_, [self = shared_from_this()](Result<std::optional<store::Entry>> entry) {
-      if (!entry) return self->done_(entry.error());
-      self->current_ = *std::move(entry);
-      self->Run();
-    });
+    current_ = store_->Recall(key_);
+    basis_ = current_ ? Basis::kRemembered : Basis::kNone;
+    Run();
   }
 
  protected:
@@ -285,19 +285,23 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
         done_(std::move(done)),
         store_(store) {}
 
-  // Decides what becomes of `current`, and calls either Commit() or done_.
+  // Decides what becomes of `current`, and calls either Commit() or Finish(); or done_, where it
+  // does not matter what `current` is.
   virtual void Try(const std::optional<store::Entry>& current) = 0;
+
+  // Nothing is to be written.
+  void Finish(Result<Outcome> result) {
+    if (basis_ == Basis::kLatest) return done_(std::move(result));
+    basis_ = Basis::kNone;
+    if (loop_.Again()) Run();
+  }
 
   // Answers with outcome_, which shows the revision of the write where that is wanted.
   void Commit(store::Write write, bool shows_revision) {
     store_->Commit(std::move(write), [self = shared_from_this(),
                                       shows_revision](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
-      if (!written->committed) {
-        self->current_ = std::move(written->current);
-        if (self->loop_.Again()) self->Run();
-        return;
-      }
+      if (!written->committed) return self->GoOnWith(std::move(written->current));
       if (shows_revision) {
         self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
       }
@@ -312,17 +316,35 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
   Outcome outcome_;
 
  private:
-  // Each lost race leaves in current_ what was faster.
+  // What current_ is.
+  enum class Basis : std::uint8_t { kNone, kRemembered, kLatest };
+
   void Run() {
     loop_.Run([this] {
+      if (basis_ == Basis::kNone) return Read();
       if (++tries_ > kMaxTries) return done_(TooBusy(target_.api, target_.name));
       Try(current_);
     });
   }
 
+  void Read() {
+    store_->Get(key_, [self = shared_from_this()](Result<std::optional<store::Entry>> entry) {
+      if (!entry) return self->done_(entry.error());
+      self->GoOnWith(*std::move(entry));
+    });
+  }
+
+  // With what was read, or with what was faster.
+  void GoOnWith(std::optional<store::Entry> latest) {
+    current_ = std::move(latest);
+    basis_ = Basis::kLatest;
+    if (loop_.Again()) Run();
+  }
+
   store::Store* const store_;
   AsyncLoop loop_;
   std::optional<store::Entry> current_;
+  Basis basis_ = Basis::kNone;
   int tries_ = 0;
 };
 
@@ -338,23 +360,23 @@ class Registry::Change final : public Race {
 
  private:
   void Try(const std::optional<store::Entry>& current) override {
-    if (!current) return replacement_ ? CreateInstead(*replacement_) : done_(NotFound());
+    if (!current) return replacement_ ? CreateInstead(*replacement_) : Finish(NotFound());
     Result<Event> old = DecodeStored(*current);
-    if (!old) return done_(old.error());
+    if (!old) return Finish(old.error());
 
     outcome_ = Outcome();
     if (replacement_) {
       const std::string& uid = replacement_->metadata.uid;
       if (!uid.empty() && uid != old->metadata.uid) {
-        return done_(OtherUid(target_.api, key_, target_.name, uid, old->metadata.uid));
+        return Finish(OtherUid(target_.api, key_, target_.name, uid, old->metadata.uid));
       }
       outcome_.event = *replacement_;
     } else {
       Result<Event> changed = transform_(*old);
-      if (!changed) return done_(changed.error());
+      if (!changed) return Finish(changed.error());
       outcome_.event = *std::move(changed);
     }
-    if (Status wrong = Prepare(*old); !wrong.ok()) return done_(wrong);
+    if (Status wrong = Prepare(*old); !wrong.ok()) return Finish(wrong);
     Write(*current, *old);
   }
 
@@ -386,9 +408,9 @@ class Registry::Change final : public Race {
     if (!goes && value == *current.value) {
       // Nothing changes, so nothing is written, nobody is told, and its time goes on.
       outcome_.event.metadata.resource_version = old.metadata.resource_version;
-      return done_(std::move(outcome_));
+      return Finish(std::move(outcome_));
     }
-    if (target_.dry_run) return done_(std::move(outcome_));
+    if (target_.dry_run) return Finish(std::move(outcome_));
     if (Status refused = Admit(); !refused.ok()) return done_(refused);
     store::Write write{.key = key_,
                        .value = goes ? nullptr : ToBytes(std::move(value)),
@@ -401,24 +423,24 @@ class Registry::Change final : public Race {
   // A PUT of an event that is not there.
   void CreateInstead(const Event& event) {
     if (!event.metadata.uid.empty()) {
-      return done_(OtherUid(target_.api, key_, target_.name, event.metadata.uid, ""));
+      return Finish(OtherUid(target_.api, key_, target_.name, event.metadata.uid, ""));
     }
     outcome_ = Outcome{.event = event, .created = true};
     ObjectMeta& metadata = outcome_.event.metadata;
     // Whatever version the client saw, it is gone.
     metadata.resource_version.clear();
     if (Status wrong = SetNamespace(target_.namespace_, &metadata); !wrong.ok()) {
-      return done_(wrong);
+      return Finish(wrong);
     }
     FillSystemMetadata(now_, &metadata);
     DropRepeatedOwners(&metadata, &outcome_.warnings);
     if (Status invalid = ValidateEventCreate(outcome_.event, target_.api); !invalid.ok()) {
-      return done_(invalid);
+      return Finish(invalid);
     }
     if (target_.admit_create && !std::exchange(asked_create_, true)) {
       if (Status refused = target_.admit_create(); !refused.ok()) return done_(refused);
     }
-    if (target_.dry_run) return done_(std::move(outcome_));
+    if (target_.dry_run) return Finish(std::move(outcome_));
     if (Status refused = Admit(); !refused.ok()) return done_(refused);
     Commit({.key = key_, .value = ToBytes(EncodeStored(outcome_.event)), .expected = 0}, true);
   }
@@ -456,10 +478,10 @@ class Registry::Deletion final : public Race {
 
  private:
   void Try(const std::optional<store::Entry>& current) override {
-    if (!current) return done_(EventNotFound(target_.api, target_.name));
+    if (!current) return Finish(EventNotFound(target_.api, target_.name));
     Result<Event> event = DecodeStored(*current);
-    if (!event) return done_(event.error());
-    if (Status wrong = CheckPreconditions(event->metadata); !wrong.ok()) return done_(wrong);
+    if (!event) return Finish(event.error());
+    if (Status wrong = CheckPreconditions(event->metadata); !wrong.ok()) return Finish(wrong);
 
     outcome_ = Outcome{.event = *std::move(event), .deleted = true};
     ObjectMeta& metadata = outcome_.event.metadata;
@@ -472,10 +494,10 @@ class Registry::Deletion final : public Race {
       }
       metadata.deletion_grace_period_seconds = 0;
       std::string value = EncodeStored(outcome_.event);
-      if (value == *current->value) return done_(std::move(outcome_));
+      if (value == *current->value) return Finish(std::move(outcome_));
       write.value = ToBytes(std::move(value));
     }
-    if (target_.dry_run) return done_(std::move(outcome_));
+    if (target_.dry_run) return Finish(std::move(outcome_));
     Commit(std::move(write), true);
   }
 

@@ -13,6 +13,7 @@
 
 #include "herald/api/codec.h"
 #include "server/stored_event.h"
+#include "store/forwarding_store.h"
 #include "store/memory_store.h"
 
 namespace herald::server {
@@ -272,6 +273,103 @@ TEST_F(RegistryTest, APatchThatLosesTheRaceIsDoneAgain) {
   ASSERT_TRUE(patched);
   EXPECT_EQ(calls, 4);
   EXPECT_EQ(patched->event.count, 32);
+}
+
+// A store that has had an entry at hand since Remember().
+class RememberingStore final : public store::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  void Remember(const std::string& key) {
+    inner_->Get(key, [this](Result<std::optional<store::Entry>> entry) { at_hand_ = *entry; });
+  }
+  std::optional<store::Entry> Recall(const std::string& key) override {
+    return at_hand_ && at_hand_->key == key ? at_hand_ : std::nullopt;
+  }
+  void Get(std::string key, EntryDone done) override {
+    ++reads;
+    inner_->Get(std::move(key), std::move(done));
+  }
+
+  int reads = 0;
+
+ private:
+  std::optional<store::Entry> at_hand_;
+};
+
+class RegistryWithMemoryTest : public RegistryTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Create(PodEvent("a")));
+    remembering_.Remember(EventKey("default", "a"));
+  }
+  Result<Outcome> Patch(const Registry::Transform& transform) {
+    return Wait(
+        [&](Registry::Done done) { remembers_.Patch(At("a"), transform, std::move(done)); });
+  }
+
+  RememberingStore remembering_{&store_};
+  Registry remembers_{&remembering_, &clock_};
+};
+
+TEST_F(RegistryWithMemoryTest, WhatIsAtHandNeedNotBeRead) {
+  const Result<Outcome> patched = Patch([](Event event) {
+    event.count = 2;
+    return Result<Event>(std::move(event));
+  });
+  ASSERT_TRUE(patched) << patched.error().ToString();
+  EXPECT_EQ(patched->event.metadata.resource_version, std::to_string(revision()));
+  EXPECT_EQ(Get("a")->event, patched->event);
+  EXPECT_EQ(remembering_.reads, 0);
+}
+
+TEST_F(RegistryWithMemoryTest, AWriteOnSomethingOldIsDoneAgainOnTheLatest) {
+  ASSERT_TRUE(RegistryTest::Patch("a", [](Event event) {
+    event.message = "by another";
+    return Result<Event>(std::move(event));
+  }));
+  ASSERT_TRUE(Patch([](Event event) {
+    event.count = 2;
+    return Result<Event>(std::move(event));
+  }));
+  EXPECT_EQ(Get("a")->event.message, "by another");
+  EXPECT_EQ(Get("a")->event.count, 2);
+}
+
+TEST_F(RegistryWithMemoryTest, NothingIsRefusedOrLeftAsItIsBecauseOfSomethingOld) {
+  const Event old = Get("a")->event;
+  ASSERT_TRUE(RegistryTest::Patch("a", [](Event event) {
+    event.count = 7;
+    return Result<Event>(std::move(event));
+  }));
+  // It would change nothing in what is at hand.
+  ASSERT_TRUE(Patch([](Event event) {
+    event.count = 1;
+    return Result<Event>(std::move(event));
+  }));
+  EXPECT_EQ(Get("a")->event.count, 1);
+
+  const Result<Outcome> changed = Patch([&old](Event event) {
+    if (event == old) return Result<Event>(Status(StatusReason::kBadRequest, "old"));
+    event.count = 3;
+    return Result<Event>(std::move(event));
+  });
+  EXPECT_TRUE(changed) << changed.error().ToString();
+
+  // Versions and preconditions are compared with the latest.
+  const Event latest = Get("a")->event;
+  EXPECT_TRUE(
+      Wait([&](Registry::Done done) { remembers_.Update(At("a"), latest, std::move(done)); }));
+  const Result<Outcome> stale =
+      Wait([&](Registry::Done done) { remembers_.Update(At("a"), old, std::move(done)); });
+  ASSERT_FALSE(stale);
+  EXPECT_TRUE(stale.error().Is(StatusReason::kConflict));
+  DeleteOptions options;
+  options.precondition_resource_version = latest.metadata.resource_version;
+  EXPECT_TRUE(
+      Wait([&](Registry::Done done) { remembers_.Delete(At("a"), options, std::move(done)); }));
+  const Result<Outcome> gone = Patch([](const Event& event) { return Result<Event>(event); });
+  ASSERT_FALSE(gone);
+  EXPECT_TRUE(gone.error().Is(StatusReason::kNotFound));
 }
 
 TEST_F(RegistryTest, AWriterThatNeverWinsIsToldToComeBack) {

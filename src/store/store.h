@@ -214,6 +214,9 @@ class Store {
 
   virtual void Commit(Write write, WriteDone done) = 0;
   virtual void Get(std::string key, EntryDone done) = 0;  // the latest
+  // What this store has at hand under that key, which may not be the latest; none where it would
+  // have to ask. Does not block. For those whose write expects just that.
+  virtual std::optional<Entry> Recall(const std::string& /*key*/) { return std::nullopt; }
   virtual void Read(Query query, PageDone done) = 0;
 
   // The latest revision that a read would see now.

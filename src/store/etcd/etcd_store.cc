@@ -354,6 +354,11 @@ void EtcdStore::Get(std::string key, EntryDone done) {
   });
 }
 
+std::optional<Entry> EtcdStore::Recall(const std::string& key) {
+  if (!key.starts_with(etcd_.mirrored) || went_back_) return std::nullopt;
+  return mirror_->Get(key).value_or(std::nullopt);
+}
+
 void EtcdStore::GetFromEtcd(std::string key, EntryDone done) {
   EtcdRange range;
   range.start = ToEtcd(key);

@@ -76,6 +76,7 @@ class EtcdStore final : public Store {
 
   void Commit(Write write, WriteDone done) override;
   void Get(std::string key, EntryDone done) override;
+  std::optional<Entry> Recall(const std::string& key) override;  // from the mirror
   void Read(Query query, PageDone done) override;
   void CurrentRevision(std::function<void(Result<Revision>)> done) override;
   Result<std::unique_ptr<Watch>> NewWatch(std::string prefix, Revision after,
