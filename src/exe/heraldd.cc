@@ -121,6 +121,11 @@ void AddServingFlags(CLI::App& app, Flags& flags) {
                  "how often its history is compacted; 0: never")
       ->capture_default_str()
       ->group(etcd);
+  app.add_option("--etcd-index-bytes", d.etcd_index_bytes,
+                 "memory for our index of its events, such as 1Gi; 0 or too little: lists with "
+                 "selectors read all of etcd's events")
+      ->transform(CLI::AsSizeValue(false))
+      ->group(etcd);
 
   const char* const limits = "How much is taken";
   app.add_option("--event-rate-limit-config", d.event_rate_limit_file,
@@ -241,7 +246,7 @@ Status ChooseStore(CLI::App& app, Flags& flags, bool dev) {
   if (d.etcd_servers.empty()) {
     for (const char* const flag :
          {"--etcd-cafile", "--etcd-certfile", "--etcd-keyfile", "--etcd-prefix", "--etcd-user-file",
-          "--etcd-compaction-interval"}) {
+          "--etcd-compaction-interval", "--etcd-index-bytes"}) {
       if (app.get_option(flag)->count() > 0)
         return Status(StatusReason::kBadRequest, fmt::format("{} needs --etcd-servers", flag));
     }

@@ -204,6 +204,7 @@ class Daemon::Impl {
     etcd.etcd_root = CleanPrefix(options_.etcd_prefix);
     etcd.mirrored = kEventsPrefix;
     etcd.compaction_interval = options_.etcd_compaction_interval;
+    etcd.max_mirror_bytes = options_.etcd_index_bytes;
     etcd.log = options_.log;
     auto opened = store::EtcdStore::Open(std::move(options), std::move(etcd));
     if (!opened) return opened.error();

@@ -47,6 +47,7 @@ struct DaemonOptions {
   std::string etcd_prefix = "/registry";
   std::string etcd_user{};                                // "name:password"
   std::chrono::seconds etcd_compaction_interval{5 * 60};  // 0: never
+  std::uint64_t etcd_index_bytes = 512ull << 20;  // of memory; beyond it every list reads etcd
 
   // How much is taken.
   std::string event_rate_limit_file{};

@@ -154,8 +154,11 @@ EtcdVerdict JudgeEtcdError(GrpcCode code, std::string_view message) {
 
 Status WriteStatus(const EtcdVerdict& verdict) {
   if (verdict.done == Done::kNo) return verdict.status;
-  return {StatusReason::kTimeout,
-          fmt::format("the write may or may not have been done: {}", verdict.status.message())};
+  // To ask again is safe where it was done: a name exists then, and a count is set, not added to.
+  return Status(Status::Parts{.reason = StatusReason::kTimeout,
+                              .message = fmt::format("the write may or may not have been done: {}",
+                                                     verdict.status.message()),
+                              .retry_after = kSoon});
 }
 
 std::string_view WatchCancelText(std::string_view reason) {
