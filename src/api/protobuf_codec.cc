@@ -229,8 +229,10 @@ class ProtobufDecoder {
     // Kubernetes writes empty texts as well: a third of those in an event.
     if (text.empty()) {
       out->clear();
-    } else {
+    } else if (text.size() <= out->capacity()) {
       out->assign(text);
+    } else {
+      *out = std::string(text);  // assign() would take up to twice the room
     }
   }
 
@@ -355,8 +357,19 @@ class ProtobufDecoder {
 
   template <typename T>
   static void Value(ProtobufReader* reader, std::vector<T>* out) {
-    GrowFor(reader->read(), reader->left(), out);
+    if (NeedsRoom(*out)) GrowFor(reader->read(), reader->left(), CountInRow(*reader), out);
     Value(reader, &out->emplace_back());
+  }
+
+  // How many fields follow each other that are as the one whose tag NextField() has just read.
+  static std::size_t CountInRow(ProtobufReader reader) {
+    const int number = reader.field();
+    std::size_t count = 0;
+    do {
+      reader.SkipField();
+      ++count;
+    } while (reader.NextField("") && reader.field() == number);
+    return count;
   }
 };
 
