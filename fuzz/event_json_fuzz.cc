@@ -1,5 +1,6 @@
 // An event that can be read from JSON is printed as JSON that reads as the same
-// event, in both spellings; lists, watch frames and statuses do not crash.
+// event, in both spellings, and a watch reads it over another one as it reads it anew;
+// lists, watch frames and statuses do not crash.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -7,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "herald/api/codec.h"
+#include "fuzz/read_over.h"
 
 namespace {
 
@@ -48,8 +49,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CheckRoundTrip(input, api);
     (void)codec.DecodeEventList(input, api);
     if (const auto frame = codec.NextFrame(input); frame && *frame) {
-      (void)codec.DecodeWatchFrame((*frame)->payload, api);
+      herald::fuzz::CheckReadOver(codec, (*frame)->payload, api);
     }
+    const std::string frame = R"({"type":"MODIFIED","object":)" + std::string(input) + "}";
+    herald::fuzz::CheckReadOver(codec, frame, api);
   }
   (void)codec.DecodeStatus(input);
   return 0;

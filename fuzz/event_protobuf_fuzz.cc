@@ -1,13 +1,14 @@
 // An event that can be read from protobuf is written as bytes that read as the same
-// event, in both spellings, and prints as JSON; lists, watch frames and statuses do
-// not crash.
+// event, in both spellings, and prints as JSON, and a watch reads it over another one as it
+// reads it anew; lists, watch frames and statuses do not crash.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
-#include "herald/api/codec.h"
+#include "api/protobuf_writer.h"
+#include "fuzz/read_over.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
@@ -15,8 +16,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto api : {herald::EventApi::kCoreV1, herald::EventApi::kEventsV1}) {
     (void)codec.DecodeEventList(input, api);
     if (const auto frame = codec.NextFrame(input); frame && *frame) {
-      (void)codec.DecodeWatchFrame((*frame)->payload, api);
+      herald::fuzz::CheckReadOver(codec, (*frame)->payload, api);
     }
+    herald::ProtobufWriter frame;  // from the end to the beginning
+    frame.BytesField(1, input);
+    frame.EndMessage(2, 0);
+    frame.BytesField(1, "MODIFIED");
+    herald::fuzz::CheckReadOver(codec, frame.bytes(), api);
     const auto event = codec.DecodeEvent(input, api);
     if (!event) {
       if (event.error().message().empty()) std::abort();

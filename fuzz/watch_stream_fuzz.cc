@@ -1,5 +1,6 @@
 // A watch stream yields the same frames however it is cut into pieces, and ends with the same
-// verdict. The first byte says how long the pieces are.
+// verdict; each frame is the same whether it is read where nothing was or over the one before.
+// The first byte says how long the pieces are.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,14 +25,18 @@ Outcome Read(std::string_view stream, std::size_t piece, const herald::Codec& co
   const herald::Representation<T> representation(herald::Resource{"", "v1", "events"});
   herald::FrameBuffer buffer(codec);
   Outcome outcome;
+  typename herald::Representation<T>::Frame frame;
   for (std::size_t at = 0; at < stream.size() && !outcome.failed; at += piece) {
     const herald::Status status =
         buffer.Append(stream.substr(at, piece), [&](std::string_view payload) {
-          const auto frame = representation.ReadFrame(codec, payload);
-          if (!frame) return frame.error();
-          outcome.frames.push_back(std::to_string(static_cast<int>(frame->type)) +
+          typename herald::Representation<T>::Frame fresh;
+          herald::Status verdict = representation.ReadFrame(codec, payload, &frame);
+          if (!(representation.ReadFrame(codec, payload, &fresh) == verdict)) std::abort();
+          if (!verdict.ok()) return verdict;
+          if (!(frame == fresh)) std::abort();
+          outcome.frames.push_back(std::to_string(static_cast<int>(frame.type)) +
                                    std::string(payload));
-          return herald::Status();
+          return verdict;
         });
     outcome.failed = !status.ok();
   }

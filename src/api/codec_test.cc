@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "api/full_event.h"
+#include "api/protobuf_writer.h"
+#include "api/reuse.h"
 #include "test/golden.h"
 
 namespace herald {
@@ -14,6 +17,7 @@ namespace {
 
 using testing::Bytes;
 using testing::BytesMatch;
+using testing::FullEvent;
 using testing::HasBytes;
 using testing::LoadGolden;
 using testing::Vector;
@@ -209,18 +213,19 @@ TEST(Codec, FramesWatchEventsAsKubernetesDoes) {
       ASSERT_TRUE(frame);
       ASSERT_TRUE(*frame);
       EXPECT_EQ((*frame)->consumed, bytes.size());
-      const auto event = codec->DecodeWatchFrame((*frame)->payload, api);
-      ASSERT_TRUE(event) << event.error().ToString();
-      EXPECT_EQ(WatchTypeName(event->type), vector.at("type").get<std::string>());
+      WatchEvent event;
+      const Status read = codec->DecodeWatchFrame((*frame)->payload, api, &event);
+      ASSERT_TRUE(read.ok()) << read.ToString();
+      EXPECT_EQ(WatchTypeName(event.type), vector.at("type").get<std::string>());
       std::string again;
-      if (const auto* status = std::get_if<Status>(&event->object)) {
+      if (const auto* status = std::get_if<Status>(&event.object)) {
         EXPECT_EQ(Encoded(JsonCodec(), *status), Bytes(vector, "status_json"));
         EXPECT_EQ(status->origin(), Status::Origin::kServer);
         codec->AppendWatchError(*status, &again);
       } else {
-        const Event& object = std::get<Event>(event->object);
+        const Event& object = std::get<Event>(event.object);
         EXPECT_EQ(Encoded(JsonCodec(), object, EventApi::kCoreV1), Bytes(vector, "core_json"));
-        codec->AppendWatchFrame(event->type, object, api, &again);
+        codec->AppendWatchFrame(event.type, object, api, &again);
       }
       EXPECT_EQ(again, bytes);
       ++frames;
@@ -252,7 +257,94 @@ TEST(Codec, RefusesWatchFramesOfNoKnownShape) {
        {"", "[]", "{}", R"({"type":"NEW","object":{}})", R"({"type":"ERROR","object":{}})",
         R"({"type":"ADDED","object":{"count":"x"}})", R"({"type":"ADDED","object":{})"}) {
     SCOPED_TRACE(frame);
-    EXPECT_FALSE(JsonCodec().DecodeWatchFrame(frame, EventApi::kCoreV1));
+    WatchEvent event;
+    EXPECT_FALSE(JsonCodec().DecodeWatchFrame(frame, EventApi::kCoreV1, &event).ok());
+  }
+}
+
+// Reads a frame where nothing was, an event was, an error was, and the same frame was.
+void ExpectNothingLeftOver(const Codec& codec, std::string_view payload, EventApi api) {
+  WatchEvent fresh;
+  const Status expected = codec.DecodeWatchFrame(payload, api, &fresh);
+  WatchEvent after_event{WatchType::kDeleted, FullEvent()};
+  WatchEvent after_error{WatchType::kError, Status(StatusReason::kGone, "gone")};
+  WatchEvent after_same = fresh;
+  for (WatchEvent* const used : {&after_event, &after_error, &after_same}) {
+    const Status actual = codec.DecodeWatchFrame(payload, api, used);
+    EXPECT_TRUE(actual == expected) << actual.ToString() << ", not " << expected.ToString();
+    if (expected.ok()) {
+      EXPECT_TRUE(*used == fresh) << "something was left over";
+    }
+  }
+}
+
+std::string JsonFrame(std::string_view object) {
+  return std::string(R"({"type":"ADDED","object":)").append(object).append("}");
+}
+
+std::string ProtobufFrame(std::string_view object) {
+  ProtobufWriter writer;  // from the end to the beginning
+  writer.BytesField(1, object);
+  writer.EndMessage(2, 0);
+  writer.BytesField(1, "ADDED");
+  return std::string(writer.bytes());
+}
+
+TEST(Codec, LeavesNothingOfTheFrameBefore) {
+  int frames = 0;
+  for (const Vector& vector : LoadGolden("encode.json")) {
+    SCOPED_TRACE(vector.at("name").get<std::string>());
+    const auto event = JsonCodec().DecodeEvent(Bytes(vector, "input"), ApiOf(vector));
+    ASSERT_TRUE(event);
+    for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
+      const std::string json = JsonFrame(Encoded(JsonCodec(), *event, api));
+      const std::string protobuf = ProtobufFrame(Encoded(ProtobufCodec(), *event, api));
+      ExpectNothingLeftOver(JsonCodec(), json, api);
+      ExpectNothingLeftOver(ProtobufCodec(), protobuf, api);
+      WatchEvent read;
+      ASSERT_TRUE(ProtobufCodec().DecodeWatchFrame(protobuf, api, &read).ok());
+      EXPECT_EQ(Encoded(JsonCodec(), std::get<Event>(read.object), api),
+                Encoded(JsonCodec(), *event, api));
+      ++frames;
+    }
+  }
+  // What is incomplete, out of order, repeated or wrong.
+  for (const Vector& vector : LoadGolden("decode_json.json")) {
+    SCOPED_TRACE(vector.at("name").get<std::string>());
+    ExpectNothingLeftOver(JsonCodec(), JsonFrame(Bytes(vector, "input")), ApiOf(vector));
+    ++frames;
+  }
+  for (const Vector& vector : LoadGolden("decode_protobuf.json")) {
+    SCOPED_TRACE(vector.at("name").get<std::string>());
+    ExpectNothingLeftOver(ProtobufCodec(), ProtobufFrame(Bytes(vector, "input")), ApiOf(vector));
+    ++frames;
+  }
+  EXPECT_GE(frames, 100);
+}
+
+TEST(Codec, ReadsFramesIntoTheMemoryOfTheLast) {
+  for (const Codec* codec : {&JsonCodec(), &ProtobufCodec()}) {
+    SCOPED_TRACE(codec->media_type());
+    WatchEvent out;
+    const auto read = [&](std::size_t message_bytes) -> const Event& {
+      Event event = FullEvent();
+      event.message = std::string(message_bytes, 'm');
+      std::string stream;
+      codec->AppendWatchFrame(WatchType::kAdded, event, EventApi::kCoreV1, &stream);
+      const auto frame = codec->NextFrame(stream).value_or(std::nullopt);
+      const Status status =
+          codec->DecodeWatchFrame(frame.value_or(Codec::Frame()).payload, EventApi::kCoreV1, &out);
+      EXPECT_TRUE(status.ok()) << status.ToString();
+      EXPECT_EQ(std::get<Event>(out.object).message, event.message);
+      return std::get<Event>(out.object);
+    };
+    const char* const message = read(1000).message.data();
+    const char* const name = read(1000).metadata.name.data();
+    EXPECT_EQ(read(900).message.data(), message);
+    EXPECT_EQ(read(900).metadata.name.data(), name);
+    // One huge event does not make a watch huge for good.
+    EXPECT_GE(read(1 << 20).message.capacity(), 1U << 20);
+    EXPECT_LE(read(900).message.capacity(), kMaxKeptText);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "api/json_encoder.h"
 #include "api/json_reader.h"
 #include "api/json_writer.h"
+#include "api/reuse.h"
 #include "api/type_meta.h"
 #include "api/watch_type.h"
 #include "herald/api/codec.h"
@@ -151,7 +152,7 @@ class JsonCodecImpl final : public Codec {
     return std::optional<Frame>({.payload = buffer.substr(0, end), .consumed = end + 1});
   }
 
-  Result<WatchEvent> DecodeWatchFrame(std::string_view payload, EventApi api) const override {
+  Status DecodeWatchFrame(std::string_view payload, EventApi api, WatchEvent* out) const override {
     JsonReader reader(payload);
     std::string type_name;
     std::string_view object;
@@ -172,9 +173,13 @@ class JsonCodecImpl final : public Codec {
     if (!reader.Finish()) {
       return Status(StatusReason::kBadRequest, "unable to decode watch event: " + reader.error());
     }
-    return MakeWatchEvent(*this, type_name, object, [&](Event* event) {
-      return ReadObject("Event", object, api, nullptr, event);
-    });
+    return ReadWatchEvent(
+        *this, type_name, object,
+        [&](Event* event) {
+          EmptyForReuse(event);
+          return ReadObject("Event", object, api, nullptr, event);
+        },
+        out);
   }
 
  private:

@@ -376,7 +376,10 @@ class JsonDecoder {
     const char* const start = r_.position();
     for (bool more = r_.BeginArray(); more; more = r_.NextElement()) {
       if (size == out->size()) {
-        GrowFor(static_cast<std::size_t>(r_.position() - start), r_.left(), out);
+        if (NeedsRoom(*out)) {
+          const auto read = static_cast<std::size_t>(r_.position() - start);
+          GrowFor(read, r_.left(), CountFor(*out), out);
+        }
         out->emplace_back();
       }
       frame.index = static_cast<std::ptrdiff_t>(size);
@@ -390,6 +393,14 @@ class JsonDecoder {
     }
     out->resize(size);
     DropSpareRoom(out);
+  }
+
+  // How many elements are to come; 0 if that is not known. Worth finding out only for what is
+  // large, and only once: what could not be counted then cannot be later.
+  template <typename T>
+  std::size_t CountFor(const std::vector<T>& list) const {
+    if (!std::is_same_v<T, Event> || list.size() > kFirstGuess) return 0;
+    return CountObjects({r_.position(), r_.left()});
   }
 
   JsonReader& r_;

@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "herald/api/object_meta.h"
+#include "herald/api/rare.h"
 #include "herald/base/export.h"
 #include "herald/base/status.h"
 
@@ -34,7 +34,7 @@ std::string Shown(std::int64_t number);
 std::string Shown(const Time& time);
 std::string Shown(const MicroTime& time);
 template <typename T>
-std::string Shown(const std::optional<T>& value) {
+std::string Shown(const Rare<T>& value) {
   return value ? Shown(*value) : "null";
 }
 // For texts that are more than a text to Kubernetes (a UID, an operation): they

@@ -126,7 +126,7 @@ TEST(FieldErrors, ShowsValuesAsKubernetesDoes) {
   EXPECT_EQ(Shown(std::int64_t{-5}), "-5");
   EXPECT_EQ(Shown(Time()), "null");
   EXPECT_EQ(Shown(Time(0, 5)), "\"1970-01-01T00:00:00Z\"");
-  EXPECT_EQ(Shown(std::optional<std::int64_t>()), "null");
+  EXPECT_EQ(Shown(Rare<std::int64_t>()), "null");
 }
 
 TEST(FieldErrors, SaysTwiceTheSameOnceInTheMessageAndTwiceInTheCauses) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "herald/api/codec.h"
 
@@ -16,24 +17,26 @@ Status FrameTooLarge();
 std::optional<WatchType> WatchTypeFromName(std::string_view name);
 
 // What a frame's type and object, encoded by `codec`, stand for. An event is read where it
-// will lie, by `read`: Status(Event*).
+// will lie, by `read`: Status(Event*), over another one that may be there.
 template <typename Read>
-Result<WatchEvent> MakeWatchEvent(const Codec& codec, std::string_view type_name,
-                                  std::string_view object, Read&& read) {
-  Result<WatchEvent> result(std::in_place);
-  Status refusal;
-  if (const std::optional<WatchType> type = WatchTypeFromName(type_name); !type) {
-    refusal = Status(StatusReason::kBadRequest,
-                     "got invalid watch event type: " + std::string(type_name));
-  } else if (result->type = *type; *type != WatchType::kError) {
-    refusal = read(&std::get<Event>(result->object));
-  } else if (std::optional<Status> status = codec.DecodeStatus(object)) {
-    result->object = *std::move(status);
-  } else {
-    refusal = Status(StatusReason::kBadRequest, "the object of a watch error is not a Status");
+Status ReadWatchEvent(const Codec& codec, std::string_view type_name, std::string_view object,
+                      Read&& read, WatchEvent* out) {
+  const std::optional<WatchType> type = WatchTypeFromName(type_name);
+  if (!type) {
+    return Status(StatusReason::kBadRequest,
+                  "got invalid watch event type: " + std::string(type_name));
   }
-  if (!refusal.ok()) result = std::move(refusal);
-  return result;  // the only return, so that the event is never moved
+  out->type = *type;
+  if (*type == WatchType::kError) {
+    std::optional<Status> status = codec.DecodeStatus(object);
+    if (!status) {
+      return Status(StatusReason::kBadRequest, "the object of a watch error is not a Status");
+    }
+    out->object = *std::move(status);
+    return Status();
+  }
+  Event* const event = std::get_if<Event>(&out->object);
+  return read(event != nullptr ? event : &out->object.emplace<Event>());
 }
 
 }  // namespace herald

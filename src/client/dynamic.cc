@@ -230,7 +230,7 @@ Result<ObjectList> DynamicClient::List(const ListOptions& options,
 }
 
 Status DynamicClient::Watch(const WatchOptions& options,
-                            std::function<void(ObjectWatchEvent)> on_event,
+                            std::function<void(ObjectWatchEvent&&)> on_event,
                             const std::stop_token& stop) const {
   return AwaitStatus([&](StatusDone done) {
     Watch(options, WatchCallbacks{std::move(on_event), std::move(done)}, stop);

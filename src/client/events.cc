@@ -164,7 +164,7 @@ Result<EventList> EventsClient::List(const ListOptions& options,
   return Await<EventList>([&](ListDone done) { List(options, std::move(done), stop); });
 }
 
-Status EventsClient::Watch(const WatchOptions& options, std::function<void(WatchEvent)> on_event,
+Status EventsClient::Watch(const WatchOptions& options, std::function<void(WatchEvent&&)> on_event,
                            const std::stop_token& stop) const {
   return AwaitStatus([&](StatusDone done) {
     Watch(options, WatchCallbacks{std::move(on_event), std::move(done)}, stop);

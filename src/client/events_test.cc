@@ -173,6 +173,62 @@ TEST(EventsClient, EndsAWatchAtAFrameThatMakesNoSense) {
   EXPECT_FALSE(end->Is(StatusReason::kCancelled)) << end->ToString();
 }
 
+// Two frames of a watch: what the second one does not have must not be left of the first.
+constexpr std::string_view kTwoFrames =
+    R"({"type":"ADDED","object":{"metadata":{"name":"a","labels":{"k":"v"}},)"
+    R"("message":"a message that is too long for a short text","count":3}})"
+    "\n"
+    R"({"type":"MODIFIED","object":{"metadata":{"name":"b"},)"
+    R"("message":"another one that is as long as this"}})"
+    "\n";
+
+TEST(EventsClient, ReadsAWatchIntoOneEvent) {
+  FakeServer server;
+  std::vector<Event> seen;
+  std::vector<const char*> memory;
+  EventsClient(server.rest, {.api = EventApi::kCoreV1})
+      .Watch({}, EventsClient::WatchCallbacks{.event = [&](const WatchEvent& event) {
+               seen.push_back(std::get<Event>(event.object));
+               memory.push_back(std::get<Event>(event.object).message.data());
+             }});
+  const auto call = server.transport->Next();
+  server.transport->Head(call);
+  server.transport->Data(call, kTwoFrames);
+  ASSERT_EQ(seen.size(), 2U);
+  Event second;
+  second.metadata.name = "b";
+  second.message = "another one that is as long as this";
+  EXPECT_EQ(seen[0].metadata.labels, (StringMap{{"k", "v"}}));
+  EXPECT_EQ(seen[1], second);
+  EXPECT_EQ(memory[0], memory[1]);
+}
+
+TEST(EventsClient, LeavesAWatchersEventsToWhoeverMovesThem) {
+  std::vector<WatchEvent> kept;
+  const auto takes_it = [&](WatchEvent event) { kept.push_back(std::move(event)); };
+  const auto moves_it = [&](WatchEvent&& event) { kept.push_back(std::move(event)); };
+  for (const auto& handler :
+       {std::function<void(WatchEvent&&)>(takes_it), std::function<void(WatchEvent&&)>(moves_it)}) {
+    FakeServer server;
+    kept.clear();
+    EventsClient(server.rest, {.api = EventApi::kCoreV1})
+        .Watch({}, EventsClient::WatchCallbacks{.event = handler});
+    const auto call = server.transport->Next();
+    server.transport->Head(call);
+    server.transport->Data(call, kTwoFrames);
+    ASSERT_EQ(kept.size(), 2U);
+    const Event& first = std::get<Event>(kept[0].object);
+    EXPECT_EQ(first.metadata.name, "a");
+    EXPECT_EQ(first.message, "a message that is too long for a short text");
+    EXPECT_EQ(first.count, 3);
+    EXPECT_EQ(kept[1].type, WatchType::kModified);
+    Event second;
+    second.metadata.name = "b";
+    second.message = "another one that is as long as this";
+    EXPECT_EQ(std::get<Event>(kept[1].object), second);
+  }
+}
+
 TEST(DynamicClient, AsksForAnyResource) {
   FakeServer server;
   const DynamicClient sets(server.rest, {"apps", "v1", "replicasets"});

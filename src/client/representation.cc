@@ -49,8 +49,8 @@ Result<ObjectList> Representation<Object>::ReadList(std::string_view /*content_t
   return list;
 }
 
-Result<ObjectWatchEvent> Representation<Object>::ReadFrame(const Codec& /*codec*/,
-                                                           std::string_view payload) const {
+Status Representation<Object>::ReadFrame(const Codec& /*codec*/, std::string_view payload,
+                                         ObjectWatchEvent* frame) const {
   Result<JsonValue> document = JsonValue::Parse(payload);
   if (!document) {
     return Status(StatusReason::kBadRequest,
@@ -60,14 +60,17 @@ Result<ObjectWatchEvent> Representation<Object>::ReadFrame(const Codec& /*codec*
   if (name == WatchTypeName(WatchType::kError)) {
     const std::string text = (*document)["object"].ToString();
     const std::optional<Status> status = JsonCodec().DecodeStatus(text);
-    return ObjectWatchEvent{WatchType::kError,
-                            status.value_or(Status(StatusReason::kInternalError,
-                                                   "the watch failed, and did not say why"))};
+    frame->type = WatchType::kError;
+    frame->object = status.value_or(
+        Status(StatusReason::kInternalError, "the watch failed, and did not say why"));
+    return Status();
   }
   for (const WatchType type :
        {WatchType::kAdded, WatchType::kModified, WatchType::kDeleted, WatchType::kBookmark}) {
     if (name == WatchTypeName(type)) {
-      return ObjectWatchEvent{type, Object{std::move(document->Member("object"))}};
+      frame->type = type;
+      frame->object = Object{std::move(document->Member("object"))};
+      return Status();
     }
   }
   return Status(StatusReason::kBadRequest, fmt::format("unknown watch event type \"{}\"", name));

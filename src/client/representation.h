@@ -29,8 +29,9 @@ class Representation<Event> {
     return CodecOf(content_type).DecodeEventList(body, api_);
   }
   const Codec& StreamCodec(std::string_view content_type) const { return CodecOf(content_type); }
-  Result<WatchEvent> ReadFrame(const Codec& codec, std::string_view payload) const {
-    return codec.DecodeWatchFrame(payload, api_);
+  // Over what *frame held before, as Codec::DecodeWatchFrame() does.
+  Status ReadFrame(const Codec& codec, std::string_view payload, WatchEvent* frame) const {
+    return codec.DecodeWatchFrame(payload, api_, frame);
   }
   static const std::string& ResourceVersion(const Event& event) {
     return event.metadata.resource_version;
@@ -57,7 +58,7 @@ class Representation<Object> {
   std::string_view accept() const { return "application/json"; }
   Result<ObjectList> ReadList(std::string_view content_type, std::string_view body) const;
   const Codec& StreamCodec(std::string_view /*content_type*/) const { return JsonCodec(); }
-  Result<ObjectWatchEvent> ReadFrame(const Codec& codec, std::string_view payload) const;
+  Status ReadFrame(const Codec& codec, std::string_view payload, ObjectWatchEvent* frame) const;
   static const std::string& ResourceVersion(const Object& object) {
     return object.resource_version();
   }

@@ -15,20 +15,23 @@ namespace herald {
 // Starts one watch: a stream of frames, then its end. A frame that cannot be read ends
 // it with that error, and so does a stream that stops in the middle of one. Both functions run
 // on the client's thread.
+//
+// All frames are read into one, so that those that on_frame does not move away cost no memory.
 template <typename T>
 void StartWatch(RestClient& rest, RestRequest request, Representation<T> representation,
-                std::function<void(typename Representation<T>::Frame)> on_frame,
+                std::function<void(typename Representation<T>::Frame&&)> on_frame,
                 std::function<void(const Status&)> on_end, const std::stop_token& stop) {
   // Confined to the client's thread.
   struct State {
-    State(Representation<T> r, std::function<void(typename Representation<T>::Frame)> f,
+    State(Representation<T> r, std::function<void(typename Representation<T>::Frame&&)> f,
           std::function<void(const Status&)> e)
         : representation(std::move(r)), on_frame(std::move(f)), on_end(std::move(e)) {}
     const Representation<T> representation;
-    const std::function<void(typename Representation<T>::Frame)> on_frame;
+    const std::function<void(typename Representation<T>::Frame&&)> on_frame;
     const std::function<void(const Status&)> on_end;
     const Codec* codec = nullptr;
     std::optional<FrameBuffer> buffer{};
+    typename Representation<T>::Frame frame{};  // the last, or what was left of it
     std::stop_source stop{};
     Status broken{};
   };
@@ -50,10 +53,9 @@ void StartWatch(RestClient& rest, RestRequest request, Representation<T> represe
       if (state->stop.stop_requested()) {
         return Status(StatusReason::kCancelled, "the watch was stopped");
       }
-      auto frame = state->representation.ReadFrame(*state->codec, payload);
-      if (!frame) return frame.error();
-      state->on_frame(std::move(*frame));
-      return Status();
+      Status unreadable = state->representation.ReadFrame(*state->codec, payload, &state->frame);
+      if (unreadable.ok()) state->on_frame(std::move(state->frame));
+      return unreadable;
     });
     if (!state->broken.ok()) state->stop.request_stop();
   };

@@ -109,8 +109,11 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     idle_.NotifyAll();
     return state_ != WatcherState::kStopped;
   }
-  bool Emit(Kind kind, T object = {}) {
-    return Tell([&] { on_event_({kind, std::move(object)}); });
+  bool Emit(Kind kind, T&& object = {}) {
+    WatcherEvent<T> event{kind, std::move(object)};
+    const bool going_on = Tell([&] { on_event_(std::move(event)); });
+    object = std::move(event.object);  // what the handler left: memory for the next frame
+    return going_on;
   }
   void Complain(const Status& status) {
     if (on_error_) Tell([&] { on_error_(status); });
@@ -213,7 +216,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
         stop_.get_token(), [source = watch_stop_]() mutable { source.request_stop(); });
     StartWatch<T>(
         *rest_, std::move(request), representation_,
-        [self = this->shared_from_this()](typename Representation<T>::Frame frame) {
+        [self = this->shared_from_this()](typename Representation<T>::Frame&& frame) {
           self->OnFrame(std::move(frame));
         },
         [self = this->shared_from_this(), forward](const Status& status) {
@@ -222,7 +225,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
         watch_stop_.get_token());
   }
 
-  void OnFrame(typename Representation<T>::Frame frame) {
+  void OnFrame(typename Representation<T>::Frame&& frame) {
     if (!frame_error_.ok()) return;
     if (frame.type == WatchType::kError) {
       frame_error_ = std::get<Status>(frame.object);

@@ -376,5 +376,32 @@ TEST(EventWatcher, ReadsProtobuf) {
   EXPECT_EQ(names, (std::vector<std::string>{"first", "second"}));
 }
 
+TEST(EventWatcher, UsesTheMemoryOfAnEventThatNobodyTook) {
+  FakeServer server;
+  std::vector<std::string> names;
+  std::vector<const char*> memory;
+  ResourceWatcher<Event> watcher(server.rest, Resource{"", "v1", "events"}, {},
+                                 [&](const WatcherEvent<Event>& event) {
+                                   if (event.kind != WatcherEvent<Event>::Kind::kApply) return;
+                                   names.push_back(event.object.metadata.name);
+                                   memory.push_back(event.object.metadata.name.data());
+                                 });
+  watcher.Start();
+  server.transport->Answer(server.transport->Next(), 200,
+                           R"({"metadata":{"resourceVersion":"5"},"items":[]})");
+  const auto call = server.transport->Next();
+  server.transport->Head(call);
+  for (const std::string name : {"one.17978a1f2b3c4d5e", "two.17978a1f2b3c4d5e"}) {
+    Event event;
+    event.metadata.name = name;
+    std::string frame;
+    JsonCodec().AppendWatchFrame(WatchType::kAdded, event, EventApi::kCoreV1, &frame);
+    server.transport->Data(call, frame);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"one.17978a1f2b3c4d5e", "two.17978a1f2b3c4d5e"}));
+  ASSERT_EQ(memory.size(), 2U);
+  EXPECT_EQ(memory[0], memory[1]);
+}
+
 }  // namespace
 }  // namespace herald

@@ -75,15 +75,16 @@ class WatchStreamTest : public testing::Test {
       const std::optional<Codec::Frame> frame = JsonCodec().NextFrame(rest).value_or(std::nullopt);
       if (!frame) break;
       rest.remove_prefix(frame->consumed);
-      const auto event = JsonCodec().DecodeWatchFrame(frame->payload, EventApi::kCoreV1);
-      if (!event) return "cannot decode: " + event.error().message();
+      WatchEvent event;
+      const Status read = JsonCodec().DecodeWatchFrame(frame->payload, EventApi::kCoreV1, &event);
+      if (!read.ok()) return "cannot decode: " + read.message();
       if (!text.empty()) text += ", ";
-      text += WatchTypeName(event->type);
-      if (const auto* object = std::get_if<Event>(&event->object)) {
+      text += WatchTypeName(event.type);
+      if (const auto* object = std::get_if<Event>(&event.object)) {
         text += ' ' + object->metadata.name + '@' + object->metadata.resource_version;
         if (object->metadata.annotations.contains("k8s.io/initial-events-end")) text += " end";
       } else {
-        text += ' ' + std::to_string(std::get<Status>(event->object).code());
+        text += ' ' + std::to_string(std::get<Status>(event.object).code());
       }
     }
     return text;
@@ -300,9 +301,9 @@ TEST_F(WatchStreamTest, ProtobufFramesCanBeReadBack) {
   const std::optional<Codec::Frame> frame = ProtobufCodec().NextFrame(body).value_or(std::nullopt);
   if (!frame) FAIL();
   EXPECT_EQ(frame->consumed, body.size());
-  const auto event = ProtobufCodec().DecodeWatchFrame(frame->payload, EventApi::kCoreV1);
-  ASSERT_TRUE(event);
-  EXPECT_EQ(std::get<Event>(event->object).metadata.name, "a");
+  WatchEvent event;
+  ASSERT_TRUE(ProtobufCodec().DecodeWatchFrame(frame->payload, EventApi::kCoreV1, &event).ok());
+  EXPECT_EQ(std::get<Event>(event.object).metadata.name, "a");
 }
 
 TEST_F(WatchStreamTest, AVersionThatIsGoneEndsWithAnError) {

@@ -24,6 +24,8 @@ HERALD_EXPORT std::string_view WatchTypeName(WatchType type);
 struct WatchEvent {
   WatchType type = WatchType::kAdded;
   std::variant<Event, Status> object{};
+
+  bool operator==(const WatchEvent&) const = default;
 };
 
 // The largest body that an API server takes, and so the largest text of one event.
@@ -74,7 +76,12 @@ class HERALD_EXPORT Codec {
     std::size_t consumed = 0;  // how much of the buffer it took, delimiters included
   };
   virtual Result<std::optional<Frame>> NextFrame(std::string_view buffer) const = 0;
-  virtual Result<WatchEvent> DecodeWatchFrame(std::string_view payload, EventApi api) const = 0;
+  // Reads a frame into *out, whatever that held before. An event that was there lends the
+  // memory of its texts to the new one: read the frames of a stream into one WatchEvent, and
+  // only those cost memory that somebody moves away from there. After an error *out may be
+  // anything.
+  virtual Status DecodeWatchFrame(std::string_view payload, EventApi api,
+                                  WatchEvent* out) const = 0;
 
   // client-go's watch decoders refuse larger frames as well.
   static constexpr std::size_t kMaxFrameBytes = 16 << 20;

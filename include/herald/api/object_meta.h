@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "herald/api/rare.h"
 #include "herald/api/string_map.h"
 #include "herald/api/time.h"
 
@@ -46,8 +47,8 @@ struct ObjectMeta {
   std::string resource_version{};  // the server's opaque version of this object
   std::int64_t generation = 0;     // stays 0 on events
   Time creation_timestamp{};
-  std::optional<Time> deletion_timestamp{};
-  std::optional<std::int64_t> deletion_grace_period_seconds{};
+  Rare<Time> deletion_timestamp{};
+  Rare<std::int64_t> deletion_grace_period_seconds{};
   StringMap labels{};
   StringMap annotations{};  // at most 256 KiB in all
   std::vector<OwnerReference> owner_references{};

@@ -52,6 +52,8 @@ struct ObjectList {
 struct ObjectWatchEvent {
   WatchType type = WatchType::kAdded;
   std::variant<Object, Status> object{};
+
+  bool operator==(const ObjectWatchEvent&) const = default;
 };
 
 // The objects of one resource of an API server, whatever it is, by any verb: enough to
@@ -68,7 +70,7 @@ class HERALD_EXPORT DynamicClient {
   using ListDone = std::function<void(Result<ObjectList>)>;
   using StatusDone = std::function<void(const Status&)>;
   struct WatchCallbacks {
-    std::function<void(ObjectWatchEvent)> event{};
+    std::function<void(ObjectWatchEvent&&)> event{};
     std::function<void(const Status&)> end{};
   };
 
@@ -112,7 +114,7 @@ class HERALD_EXPORT DynamicClient {
   Result<ObjectList> List(const ListOptions& options = {}, const std::stop_token& stop = {}) const;
   void List(const ListOptions& options, ListDone done, const std::stop_token& stop = {}) const;
   // The first form returns when the watch has ended.
-  Status Watch(const WatchOptions& options, std::function<void(ObjectWatchEvent)> on_event,
+  Status Watch(const WatchOptions& options, std::function<void(ObjectWatchEvent&&)> on_event,
                const std::stop_token& stop = {}) const;
   void Watch(const WatchOptions& options, WatchCallbacks callbacks,
              const std::stop_token& stop = {}) const;

@@ -39,8 +39,9 @@ class HERALD_EXPORT EventsClient {
   using ListDone = std::function<void(Result<EventList>)>;
   using StatusDone = std::function<void(const Status&)>;
   // Frames in their order, then the end: ok where the server ended the watch as agreed.
+  // To keep an event, move it away or copy it: what is left of it is used for the next frame.
   struct WatchCallbacks {
-    std::function<void(WatchEvent)> event{};
+    std::function<void(WatchEvent&&)> event{};
     std::function<void(const Status&)> end{};
   };
 
@@ -89,7 +90,7 @@ class HERALD_EXPORT EventsClient {
 
   // The first form returns when the watch has ended. Its callback runs on the RestClient's
   // thread, like any other.
-  Status Watch(const WatchOptions& options, std::function<void(WatchEvent)> on_event,
+  Status Watch(const WatchOptions& options, std::function<void(WatchEvent&&)> on_event,
                const std::stop_token& stop = {}) const;
   void Watch(const WatchOptions& options, WatchCallbacks callbacks,
              const std::stop_token& stop = {}) const;

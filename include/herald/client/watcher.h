@@ -84,7 +84,8 @@ struct WatcherEvent {
 template <typename T>
 class HERALD_EXPORT ResourceWatcher {
  public:
-  using Handler = std::function<void(WatcherEvent<T>)>;
+  // To keep an object, move it away or copy it: what is left of it is used for the next one.
+  using Handler = std::function<void(WatcherEvent<T>&&)>;
   // Told of each failure; what to do about it is the watcher's business.
   using ErrorHandler = std::function<void(const Status&)>;
 
