@@ -127,6 +127,16 @@ class Listening final : public rocksdb::Logger {
   std::string damage_ GUARDED_BY(mu_);
 };
 
+// What the versions of one key have in common, so that a file can say that it has none of a key.
+class VersionPrefix final : public rocksdb::SliceTransform {
+ public:
+  const char* Name() const override { return "herald.VersionPrefix"; }
+  rocksdb::Slice Transform(const rocksdb::Slice& row_key) const override {
+    return ToSlice(PrefixOfVersionKey(ToView(row_key)));
+  }
+  bool InDomain(const rocksdb::Slice& row_key) const override { return row_key.size() >= 8; }
+};
+
 rocksdb::CompressionType FastCompression() {
   const auto supported = rocksdb::GetSupportedCompressions();
   const bool lz4 =
@@ -144,6 +154,13 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const rocksdb::Options& base, std::st
     // Asked for each key that is created, and does not have it.
     family.memtable_prefix_bloom_size_ratio = 0.05;
     family.memtable_whole_key_filtering = true;
+  }
+  if (name == "versions") {
+    family.prefix_extractor = std::make_shared<VersionPrefix>();
+    family.memtable_prefix_bloom_size_ratio = 0.02;
+    auto table = *family.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+    table.whole_key_filtering = false;  // the prefixes say as much
+    family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   }
   if (name == "index") {
     // Each index grows at a place of its own.
