@@ -148,8 +148,10 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const rocksdb::Options& base, std::st
                                            const RocksDbOptions& options) {
   rocksdb::ColumnFamilyOptions family(base);
   // Half for the values. Small memtables elsewhere: a row is put into one the faster, the
-  // fewer rows it has.
-  family.write_buffer_size = options.write_buffer_bytes / (name == "versions" ? 2 : 8);
+  // fewer rows it has. Rows of the log and of expiry come in their order, and nobody looks for them
+  // soon.
+  const std::size_t share = name == "versions" ? 2 : name == "log" || name == "expiry" ? 16 : 8;
+  family.write_buffer_size = options.write_buffer_bytes / share;
   if (name == "heads") {
     // Asked for each key that is created, and does not have it.
     family.memtable_prefix_bloom_size_ratio = 0.05;
