@@ -4,6 +4,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -56,10 +57,10 @@ class RecentEntries {
     for (const auto& [key, standing] : batch) {
       if (standing.revision == 0) continue;
       Erase(entries_.find(key));
+      Order& order = standing.created == standing.revision ? created_ : rewritten_;
+      order.emplace_back(standing.revision, key);
+      entries_.emplace(order.back().second, standing);
       bytes_ += BytesOf(key, standing);
-      entries_.emplace(key, standing);
-      const bool once = standing.created == standing.revision;
-      (once ? created_ : rewritten_).emplace_back(standing.revision, key);
     }
     while (created_.size() > limits_.created) DropOldest(created_);
     while (rewritten_.size() > limits_.rewritten) DropOldest(rewritten_);
@@ -78,10 +79,13 @@ class RecentEntries {
   // What was remembered, oldest first.
   using Order = std::deque<std::pair<Revision, std::string>>;
 
-  static std::size_t BytesOf(const std::string& key, const RocksReader::Standing& standing) {
+  // The keys are those in the order that the entry was remembered with.
+  using Entries = std::unordered_map<std::string_view, RocksReader::Standing>;
+
+  static std::size_t BytesOf(std::string_view key, const RocksReader::Standing& standing) {
     return key.size() + standing.value->size();
   }
-  void Erase(Standings::iterator found) REQUIRES(mu_) {
+  void Erase(Entries::iterator found) REQUIRES(mu_) {
     if (found == entries_.end()) return;
     bytes_ -= BytesOf(found->first, found->second);
     entries_.erase(found);
@@ -97,9 +101,9 @@ class RecentEntries {
   const Limits limits_;
 
   mutable Mutex mu_;  // a leaf
-  Standings entries_ GUARDED_BY(mu_);
   Order created_ GUARDED_BY(mu_);
   Order rewritten_ GUARDED_BY(mu_);
+  Entries entries_ GUARDED_BY(mu_);
   std::size_t bytes_ GUARDED_BY(mu_) = 0;
 };
 

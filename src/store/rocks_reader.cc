@@ -178,15 +178,22 @@ Result<RocksReader::Standing> RocksReader::Version(std::string_view key, Revisio
 Result<RocksReader::Standing> RocksReader::Newest(const std::string& key, Effort effort) const {
   if (std::optional<Standing> recent = recent_.Find(key)) return *std::move(recent);
   const std::string newest = VersionKey(key, INT64_MAX);
+  const std::unique_ptr<rocksdb::Iterator> versions(
+      rocks_.db().NewIterator(OfOneKey(effort, nullptr), rocks_.versions()));
+  versions->Seek(newest);
+  return StandingHere(*versions, key, PrefixOfVersionKey(newest));
+}
+
+Result<RocksReader::Standing> RocksReader::NewestWithCreation(const std::string& key,
+                                                              Effort effort) const {
+  if (std::optional<Standing> recent = recent_.Find(key)) return *std::move(recent);
   Revision missing = 0;
   for (;;) {
+    // First this, because most keys that are asked for are new.
     const Result<Revision> head = Head(key, effort);
     if (!head) return head.error();
     if (*head == 0) return Standing();
-    const std::unique_ptr<rocksdb::Iterator> versions(
-        rocks_.db().NewIterator(OfOneKey(effort, nullptr), rocks_.versions()));
-    versions->Seek(newest);
-    Result<Standing> standing = StandingHere(*versions, key, PrefixOfVersionKey(newest));
+    Result<Standing> standing = Newest(key, effort);
     if (!standing) return standing;
     if (standing->revision != 0) {
       standing->created = *head;

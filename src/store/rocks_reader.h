@@ -35,7 +35,7 @@ class RocksReader {
   // One version of a key, or none.
   struct Standing {
     Revision revision = 0;  // 0: the key does not exist
-    Revision created = 0;   // by which write the key came to be; only where Newest() says it
+    Revision created = 0;   // by which write the key came to be; 0 where nobody asked
     Bytes value{};
     WallTime written{};
     WallTime expires{};
@@ -49,8 +49,9 @@ class RocksReader {
   Result<Revision> Head(std::string_view key, Effort effort) const;
   // One version. kNotFound where there is none, or only that of a deletion.
   Result<Standing> Version(std::string_view key, Revision revision, Effort effort) const;
-  // The state of a key now. A version that went while it was looked for is looked for again.
+  // The state of a key now; without `created`, or with it for more.
   Result<Standing> Newest(const std::string& key, Effort effort) const;
+  Result<Standing> NewestWithCreation(const std::string& key, Effort effort) const;
 
   // All of one moment: with query.at 0 that is the latest revision of the page.
   Result<Page> Read(const Query& query, Effort effort) const;

@@ -18,7 +18,7 @@ namespace {
 
 // Keys whose state is kept in memory. Most events are written once and looked at by nobody, and
 // the WatchHub holds the latest of them anyway; one that was written again will be once more.
-constexpr RecentEntries::Limits kRecent{.created = 4'096, .rewritten = 16'384, .bytes = 16u << 20};
+constexpr RecentEntries::Limits kRecent{.created = 8'192, .rewritten = 16'384, .bytes = 16u << 20};
 
 // What one WriteBatch may hold. Beyond this a larger batch saves nothing on the sync, and
 // the first writer in it waits for the last.
@@ -289,7 +289,7 @@ class RocksStore::BatchInHand {
   Result<RocksReader::Standing> Find(const std::string& key) const {
     const auto changed = changed_.find(key);
     if (changed != changed_.end()) return changed->second;
-    return reader_.Newest(key, kThorough);
+    return reader_.NewestWithCreation(key, kThorough);
   }
 
   // Adds a write whose condition holds; returns its revision.
@@ -879,7 +879,7 @@ void RocksStore::Expire() {
 Result<std::optional<RocksStore::Due>> RocksStore::FindDue(const RocksReader& reader,
                                                            const std::string& key, Revision created,
                                                            WallTime now) const {
-  const Result<RocksReader::Standing> standing = reader.Newest(key, kThorough);
+  const Result<RocksReader::Standing> standing = reader.NewestWithCreation(key, kThorough);
   if (!standing) return standing.error();
   if (standing->revision == 0 || standing->created != created) return std::optional<Due>();
   Due due{.revision = standing->revision,
