@@ -108,9 +108,21 @@ std::unique_ptr<RocksStore> OpenStore(const std::filesystem::path& directory) {
 // as the connections of a server do for its clients. What is sent was made before.
 class Writers {
  public:
-  Writers(Store* store, std::uint64_t first, std::uint64_t count) : store_(*store), took_(count) {
-    samples_.reserve(count);
-    for (std::uint64_t i = 0; i < count; ++i) samples_.push_back(MakeSample(first + i));
+  // Creates `count` entries. With `rewrites` it writes those that are there already, so often, each
+  // time with another one of the last index entry.
+  Writers(Store* store, std::uint64_t first, std::uint64_t count, std::uint64_t rewrites = 0)
+      : store_(*store), expected_(rewrites == 0 ? 0 : Write::kAny) {
+    for (std::uint64_t round = 0; round < std::max<std::uint64_t>(rewrites, 1); ++round) {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        Sample& sample = samples_.emplace_back(MakeSample(first + i));
+        if (rewrites == 0) continue;
+        const std::string time = fmt::format("{:012}", (round + 1) * count + i);
+        sample.value.replace(static_cast<std::size_t>(Field(sample.value, "lastTimestamp").data() -
+                                                      sample.value.data()),
+                             time.size(), time);
+      }
+    }
+    took_.resize(samples_.size());
   }
 
   void Run(int in_flight) {
@@ -119,9 +131,9 @@ class Writers {
       turns_.acquire();
       const auto start = std::chrono::steady_clock::now();
       store_.Commit({std::move(samples_[i].key),
-                     std::make_shared<const std::string>(std::move(samples_[i].value)), 0},
+                     std::make_shared<const std::string>(std::move(samples_[i].value)), expected_},
                     [this, start, i](const Result<Written>& written) {
-                      HERALD_CHECK(written && written->committed, "a create failed");
+                      HERALD_CHECK(written && written->committed, "a write failed");
                       const std::chrono::duration<double, std::milli> took =
                           std::chrono::steady_clock::now() - start;
                       took_[i] = took.count();
@@ -138,6 +150,7 @@ class Writers {
 
  private:
   Store& store_;
+  const Revision expected_;
   std::vector<Sample> samples_;
   std::vector<double> took_;  // milliseconds
   std::counting_semaphore<> turns_{0};
@@ -247,6 +260,36 @@ void BM_List10000(benchmark::State& state) {
   state.counters["MB_resident"] = ResidentMegabytes();
 }
 BENCHMARK(BM_List10000)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+// The same entries again and again, as crash-looping pods have them, and then a list of all.
+void BM_RewriteAndList10000(benchmark::State& state) {
+  constexpr std::uint64_t kEntries = 10'000;
+  constexpr std::uint64_t kRewrites = 20;
+  const auto directory = WriteDirectory();
+  double per_second = 0;
+  double list_ms = 0;
+  for (auto _ : state) {
+    std::filesystem::remove_all(directory);
+    auto store = OpenStore(directory);
+    Writers(store.get(), 0, kEntries).Run(256);
+    Writers writers(store.get(), 0, kEntries, kRewrites);
+    const auto begun = std::chrono::steady_clock::now();
+    writers.Run(32);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    per_second = static_cast<double>(kEntries * kRewrites) / took.count();
+    constexpr int kLists = 20;
+    const auto listing = std::chrono::steady_clock::now();
+    for (int i = 0; i < kLists; ++i) ReadAndWait(*store, {}, kEntries);
+    const std::chrono::duration<double, std::milli> lists =
+        std::chrono::steady_clock::now() - listing;
+    list_ms = lists.count() / kLists;
+    store.reset();
+    std::filesystem::remove_all(directory);
+  }
+  state.counters["rewrites_per_s"] = per_second;
+  state.counters["list_ms"] = list_ms;
+}
+BENCHMARK(BM_RewriteAndList10000)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 
 void BM_FindByUid(benchmark::State& state) {
   Store& store = FilledStore();

@@ -21,7 +21,7 @@ void CheckKeys(std::string_view row) {
     HERALD_CHECK(IndexKey(index->index, index->value, index->key, index->revision) == row);
   }
   if (const auto expiry = ParseExpiryKey(row)) {
-    HERALD_CHECK(ExpiryKey(expiry->when, expiry->revision) == row);
+    HERALD_CHECK(ExpiryKey(expiry->when, expiry->created) == row);
   }
 }
 
@@ -30,6 +30,7 @@ void CheckValues(std::string_view key, std::string_view row) {
     HERALD_CHECK(EncodeVersion(key, *version) == row);
   }
   if (const auto log = DecodeLog(key, row)) HERALD_CHECK(EncodeLog(key, *log) == row);
+  if (const auto expiry = DecodeExpiry(key, row)) HERALD_CHECK(EncodeExpiry(key, *expiry) == row);
   if (const auto state = DecodeState(row)) HERALD_CHECK(EncodeState(*state) == row);
   if (const auto head = DecodeHead(row)) HERALD_CHECK(EncodeHead(*head) == row);
   if (const auto format = DecodeFormat(row)) HERALD_CHECK(EncodeFormat(*format) == row);
@@ -48,6 +49,9 @@ void CheckSealed(std::string_view key, std::string_view rest) {
   const std::string log_row = EncodeLog(key, log);
   const auto read_log = DecodeLog(key, log_row);
   HERALD_CHECK(read_log && read_log->key == rest);
+  const std::string expiry_row = EncodeExpiry(key, rest);
+  const auto read_expiry = DecodeExpiry(key, expiry_row);
+  HERALD_CHECK(read_expiry && *read_expiry == rest);
 }
 
 void CheckOrder(std::string_view a, std::string_view b) {

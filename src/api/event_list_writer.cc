@@ -8,6 +8,7 @@
 #include "api/json_encoder.h"
 #include "api/json_writer.h"
 #include "api/protobuf_reader.h"
+#include "api/stored_to_json.h"
 #include "herald/api/codec.h"
 
 namespace herald {
@@ -89,6 +90,15 @@ void JsonEventListWriter::Add(const Event& event) {
   if (!std::exchange(first_, false)) writer.Raw(",");
   WithApi(api_, [&](auto constant) { JsonEncoder<constant()>(&writer).Value(event); });
   out_->append(writer.text());
+}
+
+bool JsonEventListWriter::AddStored(std::string_view stored, std::string_view resource_version) {
+  JsonWriter writer;
+  if (!first_) writer.Raw(",");
+  if (!WriteStoredEventJson(stored, api_, resource_version, &writer)) return false;
+  first_ = false;
+  out_->append(writer.text());
+  return true;
 }
 
 void JsonEventListWriter::Finish() { out_->append("]}\n"); }

@@ -21,6 +21,9 @@ class HERALD_EXPORT JsonEventListWriter {
  public:
   JsonEventListWriter(const ListMeta& metadata, EventApi api, std::string* out);
   void Add(const Event& event);
+  // The same of one that is stored as the protobuf of core/v1, without decoding it. False, and
+  // nothing was added, for those that need it: any may, most do not.
+  bool AddStored(std::string_view stored, std::string_view resource_version);
   void Finish();
 
  private:

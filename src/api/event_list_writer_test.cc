@@ -50,6 +50,33 @@ TEST(EventListWriterTest, WritesWhatTheCodecsWrite) {
   }
 }
 
+TEST(EventListWriterTest, AddsStoredEventsAsItAddsOthers) {
+  for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
+    EventList list = SomeEvents(6);
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+      list.items[i].metadata.resource_version = "9";
+      if (i % 3 != 0) list.items[i].metadata.labels.clear();
+    }
+    std::string expected;
+    std::string written;
+    JsonCodec().AppendEventList(list, api, &expected);
+    JsonEventListWriter json(list.metadata, api, &written);
+    int stored_ones = 0;
+    for (const Event& event : list.items) {
+      std::string stored;
+      ProtobufCodec().AppendEvent(event, EventApi::kCoreV1, &stored);
+      if (json.AddStored(stored, "9")) {
+        ++stored_ones;
+      } else {
+        json.Add(event);
+      }
+    }
+    json.Finish();
+    EXPECT_EQ(written, expected);
+    EXPECT_EQ(stored_ones, 4);
+  }
+}
+
 TEST(EventListWriterTest, FramesAreThoseOfTheCodecs) {
   const Event event = SomeEvents(1).items[0];
   for (const Codec* codec : {&JsonCodec(), &ProtobufCodec()}) {

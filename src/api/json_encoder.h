@@ -81,8 +81,13 @@ class JsonEncoder {
     w_.Raw("]");
   }
 
+  // `,"name":` of a member, as its place in the table has it.
+  template <typename T, std::size_t kIndex>
+  static constexpr std::string_view Key() {
+    return {kKey<T, kIndex>.data(), kKey<T, kIndex>.size()};
+  }
+
  private:
-  // `,"name":` as one constant.
   template <typename T, std::size_t kIndex>
   static constexpr auto kKey = [] {
     constexpr std::string_view kName = std::get<kIndex>(Schema<T, kApi>::kFields).json;
@@ -118,13 +123,13 @@ class JsonEncoder {
   template <std::size_t kIndex, typename T>
   void Member(const T& object) {
     constexpr auto& kField = std::get<kIndex>(Schema<T, kApi>::kFields);
-    constexpr auto& kText = kKey<T, kIndex>;
+    constexpr std::string_view kText = Key<T, kIndex>();
     const auto& value = object.*kField.member;
     if constexpr (kField.presence == Presence::kOmitEmpty) {
       if (IsEmpty(value)) return;
     }
     w_.Ensure(kText.size());
-    w_.Put(std::string_view(kText.data(), kText.size()));
+    w_.Put(kText);
     Value(value);
   }
 

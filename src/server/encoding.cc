@@ -94,14 +94,21 @@ Result<std::string> EncodeEventPage(const EventPage& page, const Form& form, Wal
     return out;
   }
   out.reserve(page.entries.size() * kUsualEventBytes);
-  const auto write = [&page](auto writer) {
-    Status status = ForEach(page, [&](Event& event) { writer.Add(event); });
-    if (status.ok()) writer.Finish();
-    return status;
-  };
-  const Status status = protobuf ? write(ProtobufEventListWriter(page.metadata, form.api, &out))
-                                 : write(JsonEventListWriter(page.metadata, form.api, &out));
-  if (!status.ok()) return status;
+  if (protobuf) {
+    ProtobufEventListWriter writer(page.metadata, form.api, &out);
+    const Status status = ForEach(page, [&](Event& event) { writer.Add(event); });
+    if (!status.ok()) return status;
+    writer.Finish();
+    return out;
+  }
+  JsonEventListWriter writer(page.metadata, form.api, &out);
+  for (const store::Entry& entry : page.entries) {
+    if (writer.AddStored(*entry.value, ToResourceVersion(entry.revision))) continue;
+    const Result<Event> event = DecodeStored(entry);
+    if (!event) return event.error();
+    writer.Add(*event);
+  }
+  writer.Finish();
   return out;
 }
 

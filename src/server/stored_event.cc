@@ -190,9 +190,18 @@ store::Schema MakeEventSchema(std::function<std::chrono::seconds(const Event&)> 
     const Result<Event> event = Decode(value);
     return event ? IndexEntries(key, KeysOf(*event)) : std::vector<store::IndexEntry>();
   };
-  schema.lifetime = [lifetime = std::move(lifetime)](std::string_view, std::string_view value) {
-    const Result<Event> event = Decode(value);
-    return event ? lifetime(*event) : kUnreadableLifetime;
+  schema.lifetime = [lifetime = std::move(lifetime)](std::string_view key, std::string_view value) {
+    EventKeys keys;
+    if (!ReadEventKeys(value, &keys)) {
+      const Result<Event> event = Decode(value);
+      return event ? lifetime(*event) : kUnreadableLifetime;
+    }
+    Event event;
+    event.metadata.namespace_ = NamespaceOfKey(key);
+    event.type = keys.type;
+    event.reason = keys.reason;
+    event.involved_object.kind = keys.kind;
+    return lifetime(event);
   };
   schema.written = [](std::string_view, std::string_view value) -> std::optional<WallTime> {
     EventKeys keys;

@@ -70,7 +70,9 @@ std::string ReasonValue(std::string_view reason, std::string_view namespace_);
 // Sorts as the times do.
 std::string TimeValue(Timestamp time);
 
-// The index entries of a value, how long it lives and when it was written.
+// The index entries of a value, how long it lives and when it was written. Each write asks for the
+// lifetime, so the event that is asked about has only what rules can ask for: the namespace,
+// the type, the reason and the kind of the involved object.
 store::Schema MakeEventSchema(std::function<std::chrono::seconds(const Event&)> lifetime);
 
 }  // namespace herald::server

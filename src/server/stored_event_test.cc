@@ -34,6 +34,30 @@ TEST(StoredEventTest, RefusesEncryptedValuesWithAReasonThatNamesTheKey) {
   }
 }
 
+TEST(StoredEventTest, AsksForALifetimeByWhatRulesCanAskFor) {
+  std::string asked;
+  const store::Schema schema = MakeEventSchema([&asked](const Event& event) {
+    asked = event.metadata.namespace_ + " " + event.type + " " + event.reason + " " +
+            event.involved_object.kind;
+    return 5h;
+  });
+  Event event;
+  event.metadata.name = "a";
+  event.metadata.namespace_ = "default";
+  event.involved_object.kind = "Pod";
+  event.involved_object.namespace_ = "other";
+  event.type = "Warning";
+  event.reason = "BackOff";
+  std::string json;
+  JsonCodec().AppendEvent(event, EventApi::kCoreV1, &json);
+  for (const std::string& value : {EncodeStored(event), json}) {
+    asked.clear();
+    EXPECT_EQ(schema.lifetime("/registry/events/default/a", value), 5h);
+    EXPECT_EQ(asked, "default Warning BackOff Pod");
+  }
+  EXPECT_EQ(schema.lifetime("/registry/events/default/a", "nothing"), 1h);
+}
+
 TEST(StoredEventTest, KnowsWhenAValueWasWrittenAsFarAsItTells) {
   const store::Schema schema = MakeEventSchema([](const Event&) { return 1h; });
   const auto written = [&schema](const std::string& value) {

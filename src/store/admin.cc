@@ -81,6 +81,7 @@ class Checker {
     rocksdb::ReadOptions options;
     options.fill_cache = false;
     options.verify_checksums = true;
+    options.total_order_seek = true;
     const std::unique_ptr<rocksdb::Iterator> rows(rocks_.db().NewIterator(options, family));
     for (rows->SeekToFirst(); rows->Valid(); rows->Next()) {
       row(ToView(rows->key()), ToView(rows->value()));
@@ -118,13 +119,13 @@ class Checker {
   }
 
   void CollectExpiry() {
-    ForEach(rocks_.expiry(), [this](std::string_view key, std::string_view) {
+    ForEach(rocks_.expiry(), [this](std::string_view key, std::string_view value) {
       ++report_.expiry_rows;
       const auto row = ParseExpiryKey(key);
-      if (!row) {
+      if (!row || !DecodeExpiry(key, value)) {
         Fault(fmt::format("the row {} of the expiry index is damaged", Quoted(key)));
       } else {
-        with_expiry_.push_back(row->revision);
+        with_expiry_.push_back(row->created);
       }
     });
     std::sort(with_expiry_.begin(), with_expiry_.end());
@@ -148,9 +149,43 @@ class Checker {
       const bool newest = report_.versions == 1 || parsed->key != key;
       if (newest) newer = 0;
       CheckVersion(*parsed, *version, newer);
+      CountIndexRows(*parsed, *version, newest);
       key = parsed->key;
       newer = parsed->revision;
     });
+    expected_index_rows_ += newer_entries_.size();
+  }
+
+  // An entry of the index has one row for as long as one version after the other has it.
+  void CountIndexRows(const ParsedVersionKey& parsed, const VersionRow& version, bool newest) {
+    if (!schema_.index) return;
+    std::set<std::pair<std::uint8_t, std::string>> entries;
+    if (!version.deleted) {
+      for (IndexEntry& entry : schema_.index(parsed.key, version.value)) {
+        entries.emplace(entry.index, std::move(entry.value));
+      }
+    }
+    for (const auto& entry : newer_entries_) {
+      if (newest || !entries.contains(entry)) ++expected_index_rows_;
+    }
+    for (const auto& [index, value] : entries) {
+      if (!AnyRow(rocks_.index(), IndexKey(index, value, parsed.key, 0),
+                  IndexKey(index, value, parsed.key, parsed.revision))) {
+        Fault(fmt::format("version {} of {} is not in index {}", parsed.revision,
+                          Quoted(parsed.key), index));
+      }
+    }
+    newer_entries_ = std::move(entries);
+  }
+
+  // Whether there is a row in [first, last].
+  bool AnyRow(rocksdb::ColumnFamilyHandle* family, const std::string& first,
+              const std::string& last) const {
+    rocksdb::ReadOptions options;
+    options.total_order_seek = true;
+    const std::unique_ptr<rocksdb::Iterator> rows(rocks_.db().NewIterator(options, family));
+    rows->Seek(first);
+    return rows->Valid() && ToView(rows->key()) <= last;
   }
 
   void CheckVersion(const ParsedVersionKey& parsed, const VersionRow& version, Revision newer) {
@@ -167,25 +202,29 @@ class Checker {
     if (newer == 0) {
       ++report_.entries;
       live_bytes_ += EntryBytes(parsed.key.size(), version.value.size());
-      if (HeadOf(parsed.key) != parsed.revision) Fault(name + " is the newest, but not the head");
+      const Revision created = HeadOf(parsed.key);
+      if (created == 0) Fault(name + " is the newest, but there is no head");
+      if (created > parsed.revision || !IsCreation(parsed.key, created)) {
+        Fault(fmt::format("the head of {} says {}, which did not create it", Quoted(parsed.key),
+                          created));
+      }
       if (version.expires != WallTime::max() &&
-          !std::binary_search(with_expiry_.begin(), with_expiry_.end(), parsed.revision)) {
+          !std::binary_search(with_expiry_.begin(), with_expiry_.end(), created)) {
         Fault(name + " will never expire");
       }
     } else {
       history_bytes_ += EntryBytes(parsed.key.size(), version.value.size());
     }
-    if (!schema_.index) return;
-    std::set<std::string> rows;
-    for (const IndexEntry& entry : schema_.index(parsed.key, version.value)) {
-      rows.insert(IndexKey(entry.index, entry.value, parsed.key, parsed.revision));
-    }
-    for (const std::string& row : rows) {
-      if (!Exists(rocks_.index(), row)) {
-        Fault(fmt::format("{} is not in index {}", name, static_cast<unsigned char>(row[0])));
-      }
-    }
-    expected_index_rows_ += rows.size();
+  }
+
+  // Whether a revision can have created a key, as far as the log still knows.
+  bool IsCreation(const std::string& key, Revision revision) const {
+    if (revision == 0 || revision <= state_.compacted) return true;
+    const std::string row_key = LogKey(revision);
+    rocksdb::PinnableSlice row;
+    if (!rocks_.db().Get({}, rocks_.log(), row_key, &row).ok()) return false;
+    const auto log = DecodeLog(row_key, ToView(row));
+    return log && !log->deleted && log->previous == 0 && log->key == key;
   }
 
   void CheckLog() {
@@ -232,9 +271,10 @@ class Checker {
       const auto row = ParseIndexKey(key);
       if (!row) {
         Fault(fmt::format("the row {} of the index is damaged", Quoted(key)));
-      } else if (!Exists(rocks_.versions(), VersionKey(row->key, row->revision))) {
-        Fault(fmt::format("index {} has {} for version {} of {}, which does not exist", row->index,
-                          Quoted(row->value), row->revision, Quoted(row->key)));
+      } else if (!AnyRow(rocks_.versions(), VersionKey(row->key, INT64_MAX),
+                         VersionKey(row->key, row->revision))) {
+        Fault(fmt::format("index {} has {} for {} since revision {}, and no such version exists",
+                          row->index, Quoted(row->value), Quoted(row->key), row->revision));
       }
     });
     if (schema_.index && report_.index_rows != expected_index_rows_) {
@@ -268,6 +308,8 @@ class Checker {
   const State state_;
   CheckReport report_;
   std::vector<Revision> with_expiry_;  // sorted; eight bytes for each entry of the store
+  // Of the version that came before, if that was of the same key.
+  std::set<std::pair<std::uint8_t, std::string>> newer_entries_;
   std::uint64_t expected_index_rows_ = 0;
   std::uint64_t live_bytes_ = 0;
   std::uint64_t history_bytes_ = 0;

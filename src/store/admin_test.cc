@@ -100,7 +100,7 @@ TEST_F(AdminTest, FindsAWholeStoreWhole) {
   EXPECT_TRUE(report.ok()) << FaultsOf(report);
   EXPECT_EQ(report.entries, 60u);
   EXPECT_GT(report.versions, report.entries) << "history counts, too";
-  EXPECT_EQ(report.index_rows % 2, 0u);
+  EXPECT_LT(report.index_rows, 2 * report.versions) << "what did not change stands there once";
   EXPECT_GT(report.files, 0u);
 }
 
@@ -207,12 +207,17 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
        "version 1 of \"/a\", which revision 2 replaced, is missing"},
       {"a head is missing",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) { batch.Delete(db.heads(), "/b"); },
-       "version 3 of \"/b\" is the newest, but not the head"},
-      {"a head is old",
+       "version 3 of \"/b\" is the newest, but there is no head"},
+      {"a head says a later write",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
-         batch.Put(db.heads(), "/a", EncodeHead(1));
+         batch.Put(db.heads(), "/a", EncodeHead(2));
        },
-       "version 2 of \"/a\" is the newest, but not the head"},
+       "the head of \"/a\" says 2, which did not create it"},
+      {"a head says a write of another key",
+       [](const RocksDb& db, rocksdb::WriteBatch& batch) {
+         batch.Put(db.heads(), "/b", EncodeHead(1));
+       },
+       "the head of \"/b\" says 1, which did not create it"},
       {"a deleted key has a head",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.heads(), "/c", EncodeHead(4));
@@ -238,12 +243,12 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.index(), IndexKey(2, "all", "/x", 9), "");
        },
-       "index 2 has \"all\" for version 9 of \"/x\", which does not exist"},
+       "index 2 has \"all\" for \"/x\" since revision 9, and no such version exists"},
       {"an index row says something else",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.index(), IndexKey(1, "else", "/b", 3), "");
        },
-       "the index has 9 rows, and the versions ask for 8"},
+       "the index has 8 rows, and the versions ask for 7"},
       {"an entry has no time to go",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          const std::unique_ptr<rocksdb::Iterator> rows(db.db().NewIterator({}, db.expiry()));

@@ -4,6 +4,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -15,13 +16,14 @@ namespace herald::store {
 
 // RecentEntries remembers the state of the keys that were written last. A crash-looping
 // pod's event is written every few seconds, and each time it is read first and looked at
-// once more by the committer: three lookups in RocksDB, which are most of what that costs.
+// once more by the committer: lookups in RocksDB, which are most of what that costs. A list
+// finds here what it would else have to find among many old versions.
 //
 // It never knows an older state than RocksDB, because the committer alone fills it:
 //
 //   Forget() the keys of a batch  ->  the batch is written  ->  Remember() them
 //
-// In between they are read from RocksDB. Values are those that the WatchHub holds anyway.
+// In between they are read from RocksDB.
 //
 // Thread-safe.
 class RecentEntries {
@@ -29,7 +31,13 @@ class RecentEntries {
   // By key. Of those that do not exist any more the revision is 0.
   using Standings = std::unordered_map<std::string, RocksReader::Standing>;
 
-  explicit RecentEntries(std::size_t max_entries) : max_entries_(max_entries) {}
+  struct Limits {
+    std::size_t created = 0;    // keys that were written once
+    std::size_t rewritten = 0;  // others
+    std::size_t bytes = 0;      // of keys and values, all together
+  };
+
+  explicit RecentEntries(Limits limits) : limits_(limits) {}
 
   // Null: not known here.
   std::optional<RocksReader::Standing> Find(const std::string& key) const EXCLUDES(mu_) {
@@ -41,38 +49,62 @@ class RecentEntries {
 
   void Forget(const Standings& batch) EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    for (const auto& [key, standing] : batch) entries_.erase(key);
+    for (const auto& [key, standing] : batch) Erase(entries_.find(key));
   }
 
   void Remember(const Standings& batch) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     for (const auto& [key, standing] : batch) {
       if (standing.revision == 0) continue;
-      entries_.insert_or_assign(key, standing);
-      order_.emplace_back(standing.revision, key);
+      Erase(entries_.find(key));
+      Order& order = standing.created == standing.revision ? created_ : rewritten_;
+      order.emplace_back(standing.revision, key);
+      entries_.emplace(order.back().second, standing);
+      bytes_ += BytesOf(key, standing);
     }
-    while (order_.size() > max_entries_) {
-      const auto& [revision, key] = order_.front();
-      const auto found = entries_.find(key);
-      // Written again since: then it is further behind as well.
-      if (found != entries_.end() && found->second.revision == revision) entries_.erase(found);
-      order_.pop_front();
-    }
+    while (created_.size() > limits_.created) DropOldest(created_);
+    while (rewritten_.size() > limits_.rewritten) DropOldest(rewritten_);
+    while (bytes_ > limits_.bytes) DropOldest(created_.empty() ? rewritten_ : created_);
   }
 
   void Clear() EXCLUDES(mu_) {
     MutexLock lock(mu_);
     entries_.clear();
-    order_.clear();
+    created_.clear();
+    rewritten_.clear();
+    bytes_ = 0;
   }
 
  private:
-  const std::size_t max_entries_;
+  // What was remembered, oldest first.
+  using Order = std::deque<std::pair<Revision, std::string>>;
+
+  // The keys are those in the order that the entry was remembered with.
+  using Entries = std::unordered_map<std::string_view, RocksReader::Standing>;
+
+  static std::size_t BytesOf(std::string_view key, const RocksReader::Standing& standing) {
+    return key.size() + standing.value->size();
+  }
+  void Erase(Entries::iterator found) REQUIRES(mu_) {
+    if (found == entries_.end()) return;
+    bytes_ -= BytesOf(found->first, found->second);
+    entries_.erase(found);
+  }
+  void DropOldest(Order& order) REQUIRES(mu_) {
+    const auto& [revision, key] = order.front();
+    const auto found = entries_.find(key);
+    // Written again since: then it is further behind as well.
+    if (found != entries_.end() && found->second.revision == revision) Erase(found);
+    order.pop_front();
+  }
+
+  const Limits limits_;
 
   mutable Mutex mu_;  // a leaf
-  Standings entries_ GUARDED_BY(mu_);
-  // What was remembered, oldest first.
-  std::deque<std::pair<Revision, std::string>> order_ GUARDED_BY(mu_);
+  Order created_ GUARDED_BY(mu_);
+  Order rewritten_ GUARDED_BY(mu_);
+  Entries entries_ GUARDED_BY(mu_);
+  std::size_t bytes_ GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace herald::store

@@ -11,8 +11,16 @@ namespace {
 
 using Keys = RecentEntries::Standings;
 
-RocksReader::Standing At(Revision revision) {
-  return {.revision = revision, .value = std::make_shared<const std::string>("v")};
+constexpr RecentEntries::Limits kThree{.created = 3, .rewritten = 3, .bytes = 1'000};
+
+// As it is after a write that was not the key's first one.
+RocksReader::Standing At(Revision revision, const std::string& value = "v") {
+  return {.revision = revision, .value = std::make_shared<const std::string>(value)};
+}
+RocksReader::Standing CreatedAt(Revision revision) {
+  RocksReader::Standing standing = At(revision);
+  standing.created = revision;
+  return standing;
 }
 
 Revision RevisionOf(const RecentEntries& recent, const std::string& key) {
@@ -21,7 +29,7 @@ Revision RevisionOf(const RecentEntries& recent, const std::string& key) {
 }
 
 TEST(RecentEntriesTest, KnowsWhatWasWrittenLast) {
-  RecentEntries recent(10);
+  RecentEntries recent(kThree);
   recent.Remember(Keys{{"a", At(1)}});
   recent.Forget(Keys{{"a", At(2)}});
   EXPECT_FALSE(recent.Find("a")) << "while it is being written, nobody knows";
@@ -34,7 +42,7 @@ TEST(RecentEntriesTest, KnowsWhatWasWrittenLast) {
 }
 
 TEST(RecentEntriesTest, TheOldestGoesUnlessItWasWrittenAgain) {
-  RecentEntries recent(3);
+  RecentEntries recent(kThree);
   for (Revision revision = 1; revision <= 3; ++revision) {
     recent.Remember(Keys{{"k" + std::to_string(revision), At(revision)}});
   }
@@ -47,8 +55,40 @@ TEST(RecentEntriesTest, TheOldestGoesUnlessItWasWrittenAgain) {
   EXPECT_EQ(RevisionOf(recent, "k5"), 5);
 }
 
+TEST(RecentEntriesTest, NewKeysDoNotDriveOutThoseThatWereWrittenAgain) {
+  RecentEntries recent(kThree);
+  recent.Remember(Keys{{"again", At(1)}});
+  for (Revision revision = 2; revision <= 20; ++revision) {
+    recent.Remember(Keys{{"new" + std::to_string(revision), CreatedAt(revision)}});
+  }
+  EXPECT_EQ(RevisionOf(recent, "again"), 1);
+  EXPECT_FALSE(recent.Find("new17"));
+  EXPECT_EQ(RevisionOf(recent, "new18"), 18);
+  recent.Remember(Keys{{"new18", At(21)}});
+  for (Revision revision = 22; revision <= 30; ++revision) {
+    recent.Remember(Keys{{"new" + std::to_string(revision), CreatedAt(revision)}});
+  }
+  EXPECT_EQ(RevisionOf(recent, "new18"), 21) << "now it is one of them";
+}
+
+TEST(RecentEntriesTest, HoldsNoMoreBytesThanItMay) {
+  RecentEntries recent(kThree);
+  const std::string large(400, 'x');
+  recent.Remember(Keys{{"a", At(1, large)}});
+  recent.Remember(Keys{{"b", At(2, large)}});
+  recent.Remember(Keys{{"b", At(3, large)}});
+  EXPECT_EQ(RevisionOf(recent, "a"), 1) << "what was replaced does not count";
+  recent.Remember(Keys{{"c", At(4, large)}});
+  EXPECT_FALSE(recent.Find("a"));
+  EXPECT_EQ(RevisionOf(recent, "b"), 3);
+  EXPECT_EQ(RevisionOf(recent, "c"), 4);
+  recent.Remember(Keys{{"d", At(5, large + large + large)}});
+  EXPECT_FALSE(recent.Find("c"));
+  EXPECT_FALSE(recent.Find("d")) << "too large by itself";
+}
+
 TEST(RecentEntriesTest, KeysThatComeAndGoLeaveNothingBehind) {
-  RecentEntries recent(2);
+  RecentEntries recent(kThree);
   for (Revision revision = 1; revision <= 100; ++revision) {
     recent.Remember(Keys{{"same", At(revision)}});
   }

@@ -127,6 +127,16 @@ class Listening final : public rocksdb::Logger {
   std::string damage_ GUARDED_BY(mu_);
 };
 
+// What the versions of one key have in common, so that a file can say that it has none of a key.
+class VersionPrefix final : public rocksdb::SliceTransform {
+ public:
+  const char* Name() const override { return "herald.VersionPrefix"; }
+  rocksdb::Slice Transform(const rocksdb::Slice& row_key) const override {
+    return ToSlice(PrefixOfVersionKey(ToView(row_key)));
+  }
+  bool InDomain(const rocksdb::Slice& row_key) const override { return row_key.size() >= 8; }
+};
+
 rocksdb::CompressionType FastCompression() {
   const auto supported = rocksdb::GetSupportedCompressions();
   const bool lz4 =
@@ -138,8 +148,10 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const rocksdb::Options& base, std::st
                                            const RocksDbOptions& options) {
   rocksdb::ColumnFamilyOptions family(base);
   // Half for the values. Small memtables elsewhere: a row is put into one the faster, the
-  // fewer rows it has.
-  family.write_buffer_size = options.write_buffer_bytes / (name == "versions" ? 2 : 8);
+  // fewer rows it has. Rows of the log and of expiry come in their order, and nobody looks for them
+  // soon.
+  const std::size_t share = name == "versions" ? 2 : name == "log" || name == "expiry" ? 16 : 8;
+  family.write_buffer_size = options.write_buffer_bytes / share;
   if (name == "heads") {
     // Asked for each key that is created, and does not have it.
     family.memtable_prefix_bloom_size_ratio = 0.05;
@@ -149,6 +161,11 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const rocksdb::Options& base, std::st
     // The others are scanned, which asks no filter.
     auto table = *base.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBits));
+    if (name == "versions") {
+      family.prefix_extractor = std::make_shared<VersionPrefix>();
+      family.memtable_prefix_bloom_size_ratio = 0.02;
+      table.whole_key_filtering = false;  // the prefixes say as much
+    }
     family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   }
   if (name == "index") {

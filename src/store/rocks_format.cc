@@ -146,12 +146,12 @@ std::string IndexKey(std::uint8_t index, std::string_view value, std::string_vie
   return row;
 }
 
-std::string ExpiryKey(WallTime when, Revision revision) {
+std::string ExpiryKey(WallTime when, Revision created) {
   std::string row;
   row.reserve(16);
   // Nothing was written before 1970; a clock that says so must not sort behind all others.
   AppendTime(std::max(when, WallTime()), row);
-  AppendFixed64(static_cast<std::uint64_t>(revision), row);
+  AppendFixed64(static_cast<std::uint64_t>(created), row);
   return row;
 }
 
@@ -186,7 +186,7 @@ std::optional<ParsedExpiryKey> ParseExpiryKey(std::string_view row) {
   RowReader reader(row);
   ParsedExpiryKey parsed;
   parsed.when = reader.Time();
-  parsed.revision = reader.ReadRevision();
+  parsed.created = reader.ReadRevision();
   if (!reader.done() || parsed.when < WallTime()) return std::nullopt;
   return parsed;
 }
@@ -196,6 +196,15 @@ Revision RevisionOfVersionKey(std::string_view row) {
 }
 
 std::string_view PrefixOfVersionKey(std::string_view row) { return row.substr(0, row.size() - 8); }
+
+std::string AfterVersions(std::string_view prefix) {
+  std::string row(prefix);
+  ++row.back();  // the end of the key; a key that this one begins has an escaped zero there, or
+                 // more
+  return row;
+}
+
+std::string_view PrefixOfIndexKey(std::string_view row) { return row.substr(0, row.size() - 8); }
 
 std::string EncodeVersion(std::string_view row_key, const VersionRow& version) {
   std::string row(4, '\0');
@@ -245,12 +254,23 @@ std::optional<LogRow> DecodeLog(std::string_view row_key, std::string_view row) 
   return log;
 }
 
-std::string EncodeHead(Revision revision) { return LogKey(revision); }
+std::string EncodeHead(Revision created) { return LogKey(created); }
 
 std::optional<Revision> DecodeHead(std::string_view row) {
   const auto revision = ParseLogKey(row);
   if (!revision || *revision == 0) return std::nullopt;
   return revision;
+}
+
+std::string EncodeExpiry(std::string_view row_key, std::string_view key) {
+  std::string row(4, '\0');
+  row += key;
+  return Sealed(row_key, std::move(row));
+}
+
+std::optional<std::string_view> DecodeExpiry(std::string_view row_key, std::string_view row) {
+  if (!IsSealed(row_key, row)) return std::nullopt;
+  return row.substr(4);
 }
 
 std::string EncodeState(const State& state) {

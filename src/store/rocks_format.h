@@ -13,16 +13,16 @@
 
 namespace herald::store {
 
-// The version of all that this file says. A store that was written with a later one is refused.
-inline constexpr std::uint32_t kFormatVersion = 1;
+// The version of all that this file says. A store that was written with another one is refused.
+inline constexpr std::uint32_t kFormatVersion = 2;
 
 // ---- the keys of rows ----
 
-// heads:    key                                   -> revision
+// heads:    key                                   -> revision that created it
 // versions: escaped key, ~revision                -> VersionRow
 // log:      revision                              -> LogRow
 // index:    index, escaped value, escaped key, revision -> nothing
-// expiry:   time, revision                        -> nothing
+// expiry:   time, revision that created the key   -> key
 // default:  "format", "state"                     -> u32, State
 //
 // Numbers in keys are big endian, so that they sort. A revision in a version's key is
@@ -36,7 +36,7 @@ std::string VersionKey(std::string_view key, Revision revision);
 std::string LogKey(Revision revision);
 std::string IndexKey(std::uint8_t index, std::string_view value, std::string_view key,
                      Revision revision);
-std::string ExpiryKey(WallTime when, Revision revision);
+std::string ExpiryKey(WallTime when, Revision created);
 
 struct ParsedVersionKey {
   std::string key{};
@@ -52,7 +52,7 @@ struct ParsedIndexKey {
 };
 struct ParsedExpiryKey {
   WallTime when{};
-  Revision revision = 0;
+  Revision created = 0;
   bool operator==(const ParsedExpiryKey&) const = default;
 };
 // Nothing where the bytes are no such key.
@@ -67,6 +67,11 @@ Revision RevisionOfVersionKey(std::string_view row);
 // What all versions of one key have in common: the row's key without the revision.
 // REQUIRES: as above
 std::string_view PrefixOfVersionKey(std::string_view row);
+// Behind all versions that have this in common, and before those of the next key.
+std::string AfterVersions(std::string_view prefix);
+// What the rows of one key under one value of an index have in common.
+// REQUIRES: row is not shorter than 8 bytes
+std::string_view PrefixOfIndexKey(std::string_view row);
 
 // ---- the values of rows ----
 //
@@ -92,8 +97,11 @@ struct LogRow {
 std::string EncodeLog(std::string_view row_key, const LogRow& log);
 std::optional<LogRow> DecodeLog(std::string_view row_key, std::string_view row);
 
-std::string EncodeHead(Revision revision);
+std::string EncodeHead(Revision created);
 std::optional<Revision> DecodeHead(std::string_view row);
+
+std::string EncodeExpiry(std::string_view row_key, std::string_view key);
+std::optional<std::string_view> DecodeExpiry(std::string_view row_key, std::string_view row);
 
 // What the store would otherwise have to count at the start.
 struct State {

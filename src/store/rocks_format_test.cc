@@ -37,6 +37,18 @@ TEST(RocksFormatTest, SortsVersionsByKeyThenNewestFirst) {
   EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
 }
 
+TEST(RocksFormatTest, TheEndOfAKeysVersionsIsBeforeThoseOfTheNextKey) {
+  for (const std::string& key : kTexts) {
+    const std::string end = AfterVersions(PrefixOfVersionKey(VersionKey(key, 7)));
+    EXPECT_LT(VersionKey(key, 1), end);
+    for (const std::string& other : kTexts) {
+      if (other > key) {
+        EXPECT_LT(end, VersionKey(other, INT64_MAX));
+      }
+    }
+  }
+}
+
 TEST(RocksFormatTest, SortsIndexRowsByIndexValueKeyAndRevision) {
   std::vector<std::string> rows;
   for (const std::uint8_t index : {0, 1, 255}) {
@@ -45,6 +57,8 @@ TEST(RocksFormatTest, SortsIndexRowsByIndexValueKeyAndRevision) {
         for (const Revision revision : {Revision{1}, Revision{256}}) {
           rows.push_back(IndexKey(index, value, key, revision));
           EXPECT_EQ(ParseIndexKey(rows.back()), (ParsedIndexKey{index, value, key, revision}));
+          EXPECT_EQ(PrefixOfIndexKey(rows.back()),
+                    PrefixOfIndexKey(IndexKey(index, value, key, 7)));
         }
       }
     }
@@ -96,6 +110,8 @@ TEST(RocksFormatTest, ReadsRowsBack) {
   EXPECT_EQ(logged->previous, 3);
   EXPECT_EQ(logged->key, "/a");
 
+  EXPECT_EQ(DecodeExpiry(ExpiryKey(now, 3), EncodeExpiry(ExpiryKey(now, 3), "/a")), "/a");
+
   const State state{9, 4, 3, 2000, 1000, now};
   EXPECT_EQ(DecodeState(EncodeState(state)), state);
 }
@@ -114,6 +130,8 @@ TEST(RocksFormatTest, BelievesNoRowThatWasDamagedCutOrMoved) {
   EXPECT_FALSE(DecodeVersion(VersionKey("/a", 6), row));
   EXPECT_FALSE(DecodeVersion(VersionKey("/b", 5), row));
   EXPECT_FALSE(DecodeLog(LogKey(2), EncodeLog(LogKey(1), {false, WallTime(), 0, "/a"})));
+  EXPECT_FALSE(
+      DecodeExpiry(ExpiryKey(WallTime(), 2), EncodeExpiry(ExpiryKey(WallTime(), 1), "/a")));
   std::string state = EncodeState({9, 4, 3, 2000, 1000, WallTime()});
   state[10] ^= 1;
   EXPECT_FALSE(DecodeState(state));

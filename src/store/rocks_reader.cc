@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "store/recent_entries.h"
 
 namespace herald::store {
 namespace {
@@ -34,13 +37,77 @@ Status Damaged(std::string_view what, std::string_view key) {
 
 Status GoneTooFar() { return Status(StatusReason::kCancelled, "more rows than were asked for"); }
 
-// Gathers what a query is to return, whatever order it comes in.
-class PageBuilder {
- public:
-  PageBuilder(const Query& query, Revision at) : query_(query) { page_.revision = at; }
+// Rows that are stepped over before the next one that matters is looked for: a step costs a
+// tenth of that.
+constexpr int kMaxSteps = 4;
 
+// How many more rows than results a list passes over before it goes another way.
+constexpr std::size_t kFewPassed = 32;
+
+// The rows of versions of a moment, in their order.
+rocksdb::ReadOptions InOrder(RocksReader::Effort effort, const rocksdb::Snapshot* snapshot) {
+  rocksdb::ReadOptions options = ReadOptionsFor(effort, snapshot);
+  options.total_order_seek = true;
+  return options;
+}
+
+// The versions of one key after another: files without that key are passed over.
+rocksdb::ReadOptions OfOneKey(RocksReader::Effort effort, const rocksdb::Snapshot* snapshot) {
+  rocksdb::ReadOptions options = ReadOptionsFor(effort, snapshot);
+  options.prefix_same_as_start = true;
+  return options;
+}
+
+// What the row says that an iterator over versions is at; revision 0 where that is of
+// another key or a deletion.
+Result<RocksReader::Standing> StandingHere(const rocksdb::Iterator& versions, std::string_view key,
+                                           std::string_view prefix) {
+  if (!versions.Valid()) {
+    if (!versions.status().ok()) return FromRocks(versions.status());
+    return RocksReader::Standing();
+  }
+  const std::string_view row_key = ToView(versions.key());
+  if (row_key.size() < 8 || PrefixOfVersionKey(row_key) != prefix) return RocksReader::Standing();
+  const Revision revision = RevisionOfVersionKey(row_key);
+  const auto version = DecodeVersion(row_key, ToView(versions.value()));
+  if (!version) return Damaged(fmt::format("version {}", revision), key);
+  if (version->deleted) return RocksReader::Standing();
+  return RocksReader::Standing{.revision = revision,
+                               .value = std::make_shared<const std::string>(version->value),
+                               .written = version->written,
+                               .expires = version->expires};
+}
+
+Status NoVersion(std::string_view key) {
+  return Status(
+      StatusReason::kCorruption,
+      fmt::format("the head of \"{}\" says that it exists, and it has no version", Printable(key)));
+}
+
+}  // namespace
+
+// Gathers what a query is to return, whatever order it comes in. Confined to the read.
+class RocksReader::Reading {
+ public:
+  Reading(const Query& query, Revision at, Effort effort, const rocksdb::Snapshot* snapshot)
+      : query_(query), effort_(effort), snapshot_(snapshot) {
+    page_.revision = at;
+  }
+
+  const Query& query() const { return query_; }
+  Revision at() const { return page_.revision; }
+  Effort effort() const { return effort_; }
+  const rocksdb::Snapshot* snapshot() const { return snapshot_; }
+
+  // Counts a row that is looked at. False: that is one too many.
+  bool Visit() {
+    if (effort_.max_rows == 0 || ++visited_ <= effort_.max_rows) return true;
+    Fail(GoneTooFar());
+    return false;
+  }
   // Whether the next entry's value matters, or only that there is one.
   bool NeedsValue() const { return !full() || query_.filter; }
+  std::size_t found() const { return page_.entries.size(); }
 
   // False: no more is needed.
   bool Add(Entry entry) {
@@ -54,7 +121,14 @@ class PageBuilder {
     return true;
   }
 
-  Page Finish() {
+  // Nothing that was added counts.
+  void Fail(const Status& why) { failed_ = why; }
+  void FailIfBad(const rocksdb::Status& status) {
+    if (!status.ok() && failed_.ok()) failed_ = FromRocks(status);
+  }
+
+  Result<Page> Finish() {
+    if (!failed_.ok()) return failed_;
     if (query_.count_remaining) page_.more = page_.remaining > 0;
     return std::move(page_);
   }
@@ -63,30 +137,30 @@ class PageBuilder {
   bool full() const { return query_.limit > 0 && page_.entries.size() >= query_.limit; }
 
   const Query& query_;
+  const Effort effort_;
+  const rocksdb::Snapshot* const snapshot_;
+  std::size_t visited_ = 0;
+  Status failed_;
   Page page_;
 };
 
-}  // namespace
-
-Result<Revision> RocksReader::Head(std::string_view key, Effort effort,
-                                   const rocksdb::Snapshot* snapshot) const {
+Result<Revision> RocksReader::Head(std::string_view key, Effort effort) const {
   rocksdb::PinnableSlice row;
   const rocksdb::Status status =
-      rocks_.db().Get(ReadOptionsFor(effort, snapshot), rocks_.heads(), ToSlice(key), &row);
+      rocks_.db().Get(ReadOptionsFor(effort), rocks_.heads(), ToSlice(key), &row);
   if (status.IsNotFound()) return Revision{0};
   if (!status.ok()) return FromRocks(status);
-  const auto revision = DecodeHead(ToView(row));
-  if (!revision) return Damaged("head", key);
-  return *revision;
+  const auto created = DecodeHead(ToView(row));
+  if (!created) return Damaged("head", key);
+  return *created;
 }
 
 Result<RocksReader::Standing> RocksReader::Version(std::string_view key, Revision revision,
-                                                   Effort effort,
-                                                   const rocksdb::Snapshot* snapshot) const {
+                                                   Effort effort) const {
   const std::string row_key = VersionKey(key, revision);
   rocksdb::PinnableSlice row;
   const rocksdb::Status status =
-      rocks_.db().Get(ReadOptionsFor(effort, snapshot), rocks_.versions(), row_key, &row);
+      rocks_.db().Get(ReadOptionsFor(effort), rocks_.versions(), row_key, &row);
   if (status.IsNotFound()) {
     return Status(StatusReason::kNotFound,
                   fmt::format("there is no version {} of \"{}\"", revision, Printable(key)));
@@ -95,26 +169,57 @@ Result<RocksReader::Standing> RocksReader::Version(std::string_view key, Revisio
   const auto version = DecodeVersion(row_key, ToView(row));
   if (!version) return Damaged(fmt::format("version {}", revision), key);
   if (version->deleted) return Status(StatusReason::kNotFound, "deleted");
-  return Standing{revision, std::make_shared<const std::string>(version->value), version->written,
-                  version->expires};
+  return Standing{.revision = revision,
+                  .value = std::make_shared<const std::string>(version->value),
+                  .written = version->written,
+                  .expires = version->expires};
 }
 
-Result<RocksReader::Standing> RocksReader::Newest(std::string_view key, Effort effort) const {
+Result<RocksReader::Standing> RocksReader::Newest(const std::string& key, Effort effort) const {
+  if (std::optional<Standing> recent = recent_.Find(key)) return *std::move(recent);
+  const std::string newest = VersionKey(key, INT64_MAX);
+  const std::unique_ptr<rocksdb::Iterator> versions(
+      rocks_.db().NewIterator(OfOneKey(effort, nullptr), rocks_.versions()));
+  versions->Seek(newest);
+  return StandingHere(*versions, key, PrefixOfVersionKey(newest));
+}
+
+Result<RocksReader::Standing> RocksReader::NewestWithCreation(const std::string& key,
+                                                              Effort effort) const {
+  if (std::optional<Standing> recent = recent_.Find(key)) return *std::move(recent);
   Revision missing = 0;
   for (;;) {
+    // First this, because most keys that are asked for are new.
     const Result<Revision> head = Head(key, effort);
     if (!head) return head.error();
     if (*head == 0) return Standing();
-    Result<Standing> standing = Version(key, *head, effort);
-    if (standing || !standing.error().Is(StatusReason::kNotFound)) return standing;
-    // Either it was replaced and compacted since, or the two rows contradict each other.
-    if (*head == missing) {
-      return Status(StatusReason::kCorruption,
-                    fmt::format("the head of \"{}\" points to version {}, which does not exist",
-                                Printable(key), missing));
+    Result<Standing> standing = Newest(key, effort);
+    if (!standing) return standing;
+    if (standing->revision != 0) {
+      standing->created = *head;
+      return standing;
     }
+    // Either it was deleted since, or the two rows contradict each other.
+    if (*head == missing) return NoVersion(key);
     missing = *head;
   }
+}
+
+Result<RocksReader::Standing> RocksReader::StandingAt(rocksdb::Iterator& versions, Order order,
+                                                      const std::string& key, Revision at) const {
+  // The newest version is the one that stood, unless it came later.
+  std::optional<Standing> recent = recent_.Find(key);
+  if (recent && recent->revision != 0 && recent->revision <= at) return *std::move(recent);
+  const std::string wanted = VersionKey(key, at);
+  if (order == Order::kAscending) {
+    for (int i = 0; i < kMaxSteps && versions.Valid() && ToView(versions.key()) < wanted; ++i) {
+      versions.Next();
+    }
+  }
+  if (order == Order::kAny || !versions.Valid() || ToView(versions.key()) < wanted) {
+    versions.Seek(wanted);
+  }
+  return StandingHere(versions, key, PrefixOfVersionKey(wanted));
 }
 
 Result<RocksReader::Logged> RocksReader::Log(Revision revision, Effort effort) const {
@@ -129,50 +234,108 @@ Result<RocksReader::Logged> RocksReader::Log(Revision revision, Effort effort) c
   return Logged{log->deleted, log->written, log->previous, std::string(log->key)};
 }
 
-Result<Page> RocksReader::Read(const Query& query, Revision at, Effort effort) const {
-  return query.by ? ReadIndex(query, at, effort) : ReadKeys(query, at, effort);
+Result<Page> RocksReader::Read(const Query& query, Effort effort) const {
+  rocksdb::ManagedSnapshot moment(&rocks_.db());
+  Revision at = query.at;
+  if (at == 0) {
+    rocksdb::PinnableSlice row;
+    const rocksdb::Status status = rocks_.db().Get(ReadOptionsFor(effort, moment.snapshot()),
+                                                   rocks_.meta(), ToSlice(kStateKey), &row);
+    if (!status.ok()) return FromRocks(status);
+    const auto state = DecodeState(ToView(row));
+    if (!state) return Status(StatusReason::kCorruption, "the row \"state\" is damaged");
+    at = state->revision;
+  }
+  Reading reading(query, at, effort, moment.snapshot());
+  if (query.by) {
+    ReadIndex(*query.by, reading);
+  } else {
+    ReadKeys(reading);
+  }
+  return reading.Finish();
 }
 
-Result<Page> RocksReader::ReadKeys(const Query& query, Revision at, Effort effort) const {
-  PageBuilder page(query, at);
-  if (!query.end.empty() && query.end <= query.start) return page.Finish();
-  const std::string lower = EscapedBound(query.start);
+void RocksReader::ReadKeys(Reading& reading) const {
+  const Query& query = reading.query();
+  const bool latest = query.at == 0;
+  if (!query.end.empty() && query.end <= query.start) return;
   const std::string upper = EscapedBound(query.end);
   const rocksdb::Slice upper_slice = upper;
-  rocksdb::ReadOptions options = ReadOptionsFor(effort);
+  rocksdb::ReadOptions options = InOrder(reading.effort(), reading.snapshot());
   if (!query.end.empty()) options.iterate_upper_bound = &upper_slice;
-  options.auto_prefix_mode = false;
-
-  // The iterator sees the rows of one moment, so the versions of a revision that is kept
-  // now stay in its sight even if they are compacted meanwhile.
   const std::unique_ptr<rocksdb::Iterator> rows(
       rocks_.db().NewIterator(options, rocks_.versions()));
-  std::string seen;  // the prefix of the key whose state is known
-  std::size_t visited = 0;
-  for (rows->Seek(lower); rows->Valid(); rows->Next()) {
-    if (effort.max_rows > 0 && ++visited > effort.max_rows) return GoneTooFar();
+  const auto next_key = [&rows] {
+    auto parsed = ParseVersionKey(ToView(rows->key()));
+    return parsed ? std::move(parsed->key) + '\0' : std::string();
+  };
+
+  std::string seen;        // the prefix of the key whose state is known
+  std::size_t passed = 0;  // rows that were of no use
+  int steps = 0;           // of these, one after the other
+  rows->Seek(EscapedBound(query.start));
+  while (rows->Valid() && reading.Visit()) {
     const std::string_view row_key = ToView(rows->key());
-    if (row_key.size() < 8) return Damaged("key of a version", row_key);
-    if (PrefixOfVersionKey(row_key) == seen) continue;  // older than what stood
-    if (RevisionOfVersionKey(row_key) > at) continue;   // yet to come
-    seen = PrefixOfVersionKey(row_key);
+    if (row_key.size() < 8) return reading.Fail(Damaged("key of a version", row_key));
+    const std::string_view prefix = PrefixOfVersionKey(row_key);
+    const bool older = prefix == seen;  // than what stood
+    const bool yet_to_come = RevisionOfVersionKey(row_key) > reading.at();
+    if (older || yet_to_come) {
+      // The heads know the next key, and the entries that were written last are in memory.
+      if (latest && ++passed > reading.found() + kFewPassed) {
+        return ReadHeads(reading, *rows, next_key());
+      }
+      if (++steps <= kMaxSteps) {
+        rows->Next();
+        continue;
+      }
+      steps = 0;
+      const auto parsed = ParseVersionKey(row_key);
+      if (!parsed) return reading.Fail(Damaged("key of a version", row_key));
+      rows->Seek(older ? AfterVersions(prefix) : VersionKey(parsed->key, reading.at()));
+      continue;
+    }
+    steps = 0;
+    seen = prefix;
     const auto version = DecodeVersion(row_key, ToView(rows->value()));
-    if (!version) return Damaged("version with the row", row_key);
-    if (version->deleted) continue;
-    auto parsed = ParseVersionKey(row_key);
-    if (!parsed) return Damaged("key of a version", row_key);
-    Entry entry{std::move(parsed->key), nullptr, parsed->revision};
-    if (page.NeedsValue()) entry.value = std::make_shared<const std::string>(version->value);
-    if (!page.Add(std::move(entry))) break;
+    if (!version) return reading.Fail(Damaged("version with the row", row_key));
+    if (!version->deleted) {
+      auto parsed = ParseVersionKey(row_key);
+      if (!parsed) return reading.Fail(Damaged("key of a version", row_key));
+      Entry entry{std::move(parsed->key), nullptr, parsed->revision};
+      if (reading.NeedsValue()) entry.value = std::make_shared<const std::string>(version->value);
+      if (!reading.Add(std::move(entry))) break;
+      // What is left is only to be counted.
+      if (latest && !reading.NeedsValue()) return ReadHeads(reading, *rows, next_key());
+    }
+    rows->Next();
   }
-  if (!rows->status().ok()) return FromRocks(rows->status());
-  return page.Finish();
+  reading.FailIfBad(rows->status());
 }
 
-Result<Page> RocksReader::ReadIndex(const Query& query, Revision at, Effort effort) const {
-  PageBuilder page(query, at);
-  if (!query.by) return page.Finish();
-  const Query::By& by = *query.by;
+void RocksReader::ReadHeads(Reading& reading, rocksdb::Iterator& versions,
+                            const std::string& from) const {
+  const Query& query = reading.query();
+  const rocksdb::Slice upper = query.end;
+  rocksdb::ReadOptions options = ReadOptionsFor(reading.effort(), reading.snapshot());
+  if (!query.end.empty()) options.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> heads(rocks_.db().NewIterator(options, rocks_.heads()));
+  for (heads->Seek(from); heads->Valid() && reading.Visit(); heads->Next()) {
+    Entry entry{heads->key().ToString(), nullptr, 0};
+    if (reading.NeedsValue()) {
+      Result<Standing> standing = StandingAt(versions, Order::kAscending, entry.key, reading.at());
+      if (!standing) return reading.Fail(standing.error());
+      if (standing->revision == 0) return reading.Fail(NoVersion(entry.key));
+      entry.value = std::move(standing->value);
+      entry.revision = standing->revision;
+    }
+    if (!reading.Add(std::move(entry))) break;
+  }
+  reading.FailIfBad(heads->status());
+}
+
+void RocksReader::ReadIndex(const Query::By& by, Reading& reading) const {
+  const Query& query = reading.query();
   // Rows in [low, high): of the values asked for, and of these behind the last page.
   const std::string of_index(1, static_cast<char>(by.index));
   std::string low = of_index + EscapedBound(by.from);
@@ -184,56 +347,39 @@ Result<Page> RocksReader::ReadIndex(const Query& query, Revision at, Effort effo
       low = std::max(low, IndexKey(by.index, by.after_value, by.after_key, INT64_MAX));
     }
   }
-  if (low >= high) return page.Finish();
+  if (low >= high || !schema_.index) return;
 
-  // An index row and the version that it speaks of must be seen at one moment.
-  rocksdb::ManagedSnapshot moment(&rocks_.db());
-  const rocksdb::Snapshot* const snapshot = moment.snapshot();
-  rocksdb::ReadOptions options = ReadOptionsFor(effort, snapshot);
+  rocksdb::ReadOptions options = ReadOptionsFor(reading.effort(), reading.snapshot());
   const rocksdb::Slice lower = low;
   const rocksdb::Slice upper = high;
   options.iterate_lower_bound = &lower;
   options.iterate_upper_bound = &upper;
   const std::unique_ptr<rocksdb::Iterator> rows(rocks_.db().NewIterator(options, rocks_.index()));
-  std::unique_ptr<rocksdb::Iterator> versions;  // for what has been written since `at`
-  std::size_t visited = 0;
-  for (by.descending ? rows->SeekToLast() : rows->SeekToFirst(); rows->Valid();
+  const std::unique_ptr<rocksdb::Iterator> versions(
+      rocks_.db().NewIterator(OfOneKey(reading.effort(), reading.snapshot()), rocks_.versions()));
+  std::string seen;  // the prefix of the value and key that were looked at
+  for (by.descending ? rows->SeekToLast() : rows->SeekToFirst(); rows->Valid() && reading.Visit();
        by.descending ? rows->Prev() : rows->Next()) {
-    if (effort.max_rows > 0 && ++visited > effort.max_rows) return GoneTooFar();
-    auto row = ParseIndexKey(ToView(rows->key()));
-    if (!row) return Damaged("row of the index", ToView(rows->key()));
-    if (row->revision > at || row->key < query.start ||
-        (!query.end.empty() && row->key >= query.end)) {
+    const std::string_view row_key = ToView(rows->key());
+    auto row = ParseIndexKey(row_key);
+    if (!row) return reading.Fail(Damaged("row of the index", row_key));
+    if (row->revision > reading.at() || row->key < query.start ||
+        (!query.end.empty() && row->key >= query.end) || PrefixOfIndexKey(row_key) == seen) {
       continue;
     }
-    // The row counts if its version is the one that stood.
-    const Result<Revision> head = Head(row->key, effort, snapshot);
-    if (!head) return head.error();
-    if (*head != row->revision) {
-      if (*head != 0 && *head <= at) continue;
-      rocksdb::ReadOptions at_options = ReadOptionsFor(effort, snapshot);
-      if (!versions) versions.reset(rocks_.db().NewIterator(at_options, rocks_.versions()));
-      versions->Seek(VersionKey(row->key, at));
-      if (!versions->status().ok()) return FromRocks(versions->status());
-      if (!versions->Valid() || ToView(versions->key()) != VersionKey(row->key, row->revision)) {
-        continue;
-      }
-    }
-    Entry entry{std::move(row->key), nullptr, row->revision};
-    if (page.NeedsValue()) {
-      Result<Standing> standing = Version(entry.key, entry.revision, effort, snapshot);
-      if (!standing) {
-        if (!standing.error().Is(StatusReason::kNotFound)) return standing.error();
-        return Status(StatusReason::kCorruption,
-                      fmt::format("the index knows version {} of \"{}\", which does not exist",
-                                  entry.revision, Printable(entry.key)));
-      }
-      entry.value = std::move(standing->value);
-    }
-    if (!page.Add(std::move(entry))) break;
+    seen = PrefixOfIndexKey(row_key);
+    // A row says since when a key has had that value. It counts if it had it still.
+    Result<Standing> standing = StandingAt(*versions, Order::kAny, row->key, reading.at());
+    if (!standing) return reading.Fail(standing.error());
+    if (standing->revision == 0) continue;
+    const std::vector<IndexEntry> entries = schema_.index(row->key, *standing->value);
+    const auto is_row = [&](const IndexEntry& entry) {
+      return entry.index == row->index && entry.value == row->value;
+    };
+    if (std::none_of(entries.begin(), entries.end(), is_row)) continue;
+    if (!reading.Add({std::move(row->key), std::move(standing->value), standing->revision})) break;
   }
-  if (!rows->status().ok()) return FromRocks(rows->status());
-  return page.Finish();
+  reading.FailIfBad(rows->status());
 }
 
 Result<Watch::Batch> RocksReader::Changes(std::string_view prefix, Revision after, Revision until,

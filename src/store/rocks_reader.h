@@ -13,9 +13,14 @@
 
 namespace herald::store {
 
+class RecentEntries;
+
 // A RocksReader finds things in the rows: the state of a key, of a range, of an index, all
 // at a revision, and the changes of the log. It decides nothing about what may be read: whether
 // a revision is still kept is the store's to know, before and after.
+//
+// What a read costs follows what it returns, and not what is kept of the past: of a key that
+// was written a thousand times a list looks at a few rows.
 //
 // Thread-safe: it has no state.
 class RocksReader {
@@ -30,25 +35,26 @@ class RocksReader {
   // One version of a key, or none.
   struct Standing {
     Revision revision = 0;  // 0: the key does not exist
+    Revision created = 0;   // by which write the key came to be; 0 where nobody asked
     Bytes value{};
     WallTime written{};
     WallTime expires{};
   };
 
-  // The database is borrowed and outlives the reader.
-  explicit RocksReader(const RocksDb* rocks) : rocks_(*rocks) {}
+  // All are borrowed and outlive the reader.
+  RocksReader(const RocksDb* rocks, const Schema* schema, const RecentEntries* recent)
+      : rocks_(*rocks), schema_(*schema), recent_(*recent) {}
 
-  // The revision of a key now; 0: it does not exist.
-  Result<Revision> Head(std::string_view key, Effort effort,
-                        const rocksdb::Snapshot* snapshot = nullptr) const;
+  // Which write created a key that exists; 0: it does not.
+  Result<Revision> Head(std::string_view key, Effort effort) const;
   // One version. kNotFound where there is none, or only that of a deletion.
-  Result<Standing> Version(std::string_view key, Revision revision, Effort effort,
-                           const rocksdb::Snapshot* snapshot = nullptr) const;
-  // The state of a key now. A version that went while it was looked for is looked for again.
-  Result<Standing> Newest(std::string_view key, Effort effort) const;
+  Result<Standing> Version(std::string_view key, Revision revision, Effort effort) const;
+  // The state of a key now; without `created`, or with it for more.
+  Result<Standing> Newest(const std::string& key, Effort effort) const;
+  Result<Standing> NewestWithCreation(const std::string& key, Effort effort) const;
 
-  // `at` is what query.at stands for.
-  Result<Page> Read(const Query& query, Revision at, Effort effort) const;
+  // All of one moment: with query.at 0 that is the latest revision of the page.
+  Result<Page> Read(const Query& query, Effort effort) const;
 
   // Who wrote a revision. kNotFound where the log has no such row.
   struct Logged {
@@ -64,10 +70,22 @@ class RocksReader {
                                std::size_t max) const;
 
  private:
-  Result<Page> ReadKeys(const Query& query, Revision at, Effort effort) const;
-  Result<Page> ReadIndex(const Query& query, Revision at, Effort effort) const;
+  // Of one query: what it is about, and how far it has come.
+  class Reading;
+
+  void ReadKeys(Reading& reading) const;
+  // The rest of it, from a key on, found by the heads. REQUIRES: it is about the latest revision
+  void ReadHeads(Reading& reading, rocksdb::Iterator& versions, const std::string& from) const;
+  void ReadIndex(const Query::By& by, Reading& reading) const;
+  // The state of a key at a revision, by an iterator over the versions, which is asked for keys in
+  // their order or in any.
+  enum class Order : bool { kAscending, kAny };
+  Result<Standing> StandingAt(rocksdb::Iterator& versions, Order order, const std::string& key,
+                              Revision at) const;
 
   const RocksDb& rocks_;
+  const Schema& schema_;
+  const RecentEntries& recent_;
 };
 
 }  // namespace herald::store

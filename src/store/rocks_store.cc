@@ -16,9 +16,9 @@
 namespace herald::store {
 namespace {
 
-// Keys whose state is kept in memory: those that the WatchHub holds the changes of, more or
-// less, so that this costs little more.
-constexpr std::size_t kRecentEntries = 8'192;
+// Keys whose state is kept in memory. Most events are written once and looked at by nobody, and
+// the WatchHub holds the latest of them anyway; one that was written again will be once more.
+constexpr RecentEntries::Limits kRecent{.created = 8'192, .rewritten = 16'384, .bytes = 16u << 20};
 
 // What one WriteBatch may hold. Beyond this a larger batch saves nothing on the sync, and
 // the first writer in it waits for the last.
@@ -60,7 +60,7 @@ Status Unavailable(const Status& why) {
 // The database, for as long as this lives.
 class RocksStore::Access {
  public:
-  explicit Access(RocksStore* store) {
+  explicit Access(RocksStore* store) : store_(*store) {
     if (store->replacing_) {
       MutexLock wait(store->gate_);
     }
@@ -75,9 +75,10 @@ class RocksStore::Access {
   }
   // REQUIRES: status().ok()
   const RocksDb& rocks() const { return *rocks_; }
-  RocksReader reader() const { return RocksReader(rocks_); }
+  RocksReader reader() const { return store_.ReaderOf(*rocks_); }
 
  private:
+  const RocksStore& store_;
   std::shared_lock<std::shared_mutex> lock_;
   const RocksDb* rocks_ = nullptr;
 };
@@ -108,7 +109,7 @@ RocksStore::RocksStore(StoreOptions options, RocksStoreOptions rocks, std::uniqu
       visible_(rocks_->state().revision),
       compacted_(rocks_->state().compacted),
       published_(rocks_->state()),
-      recent_(kRecentEntries),
+      recent_(kRecent),
       state_(rocks_->state()) {}
 
 void RocksStore::Start() {
@@ -201,36 +202,42 @@ Status RocksStore::SubmitAndWait(Chore chore) {
   return done.get_future().get();
 }
 
-Status RocksStore::DeleteAndWait(const std::vector<Entry>& entries, Cause cause) {
-  if (entries.empty()) return Status();
+Result<std::size_t> RocksStore::DeleteAndWait(std::vector<Doomed> doomed, Cause cause) {
+  if (doomed.empty()) return std::size_t{0};
   struct Outcome {
     Mutex mu;
     Status failed GUARDED_BY(mu);
-    std::size_t left GUARDED_BY(mu);
-    std::promise<Status> all;
+    std::size_t left GUARDED_BY(mu) = 0;
+    std::size_t deleted GUARDED_BY(mu) = 0;
+    std::promise<Result<std::size_t>> all;
   };
   Outcome outcome;
   {
     MutexLock lock(outcome.mu);
-    outcome.left = entries.size();
+    outcome.left = doomed.size();
   }
   std::vector<Pending> writes;
-  for (const Entry& entry : entries) {
+  for (Doomed& entry : doomed) {
     Pending pending;
-    pending.write = {entry.key, nullptr, entry.revision};
+    pending.write = {std::move(entry.key), nullptr, entry.revision};
     pending.cause = cause;
+    pending.expiry_row = std::move(entry.expiry_row);
     pending.done = [&outcome](const Result<Written>& written) {
-      std::optional<Status> over;
+      std::optional<Result<std::size_t>> over;
       {
         MutexLock lock(outcome.mu);
         if (!written) outcome.failed = written.error();
-        if (--outcome.left == 0) over = outcome.failed;
+        if (written && written->committed) ++outcome.deleted;
+        if (--outcome.left == 0) {
+          over = outcome.failed.ok() ? Result<std::size_t>(outcome.deleted)
+                                     : Result<std::size_t>(outcome.failed);
+        }
       }
-      if (over) outcome.all.set_value(*over);
+      if (over) outcome.all.set_value(*std::move(over));
     };
     writes.push_back(std::move(pending));
   }
-  std::future<Status> all = outcome.all.get_future();
+  std::future<Result<std::size_t>> all = outcome.all.get_future();
   Submit(std::move(writes));
   return all.get();
 }
@@ -271,15 +278,18 @@ void RocksStore::RunCommitter() {
 // changed so far.
 class RocksStore::BatchInHand {
  public:
-  BatchInHand(const RocksDb& rocks, const RecentEntries& recent, const State& state)
-      : rocks_(rocks), recent_(recent), reader_(&rocks), state_(state) {}
+  BatchInHand(const Access& access, const Schema& schema, const State& state)
+      : rocks_(access.rocks()),
+        schema_(schema),
+        reader_(access.reader()),
+        before_(state.revision),
+        state_(state) {}
 
   // The state of a key after the writes before this one.
   Result<RocksReader::Standing> Find(const std::string& key) const {
     const auto changed = changed_.find(key);
     if (changed != changed_.end()) return changed->second;
-    if (std::optional<RocksReader::Standing> recent = recent_.Find(key)) return *std::move(recent);
-    return reader_.Newest(key, kThorough);
+    return reader_.NewestWithCreation(key, kThorough);
   }
 
   // Adds a write whose condition holds; returns its revision.
@@ -289,7 +299,10 @@ class RocksStore::BatchInHand {
     const Revision revision = ++state_.revision;
 
     RocksReader::Standing fresh;
-    if (value) fresh = {revision, value, now, AddLifetime(now, pending.lifetime)};
+    if (value) {
+      fresh = {revision, old.revision != 0 ? old.created : revision, value, now,
+               AddLifetime(now, pending.lifetime)};
+    }
 
     std::string version_key = VersionKey(key, revision);
     std::string version =
@@ -302,25 +315,18 @@ class RocksStore::BatchInHand {
     state_.history_bytes += LogBytes(key.size());
 
     if (old.revision != 0) {
-      if (old.expires != WallTime::max()) {
-        rows_.Delete(rocks_.expiry(), ExpiryKey(old.expires, old.revision));
-      }
       const std::uint64_t bytes = EntryBytes(key.size(), old.value->size());
       state_.live_bytes -= bytes;
       state_.history_bytes += bytes;
       --state_.entries;
     }
     if (value) {
-      for (const IndexEntry& entry : pending.index) {
-        index_.push_back({IndexKey(entry.index, entry.value, key, revision), {}});
-      }
-      if (fresh.expires != WallTime::max()) {
-        rows_.Put(rocks_.expiry(), ExpiryKey(fresh.expires, revision), {});
-        first_due_ = std::min(first_due_, fresh.expires);
-      }
+      AddIndexRows(pending, old, revision);
+      AddExpiryRow(key, old, fresh, now);
       state_.live_bytes += EntryBytes(key.size(), value->size());
       ++state_.entries;
     } else {
+      DeleteExpiryRows(old, pending.expiry_row);
       if (pending.cause == Cause::kEviction) {
         state_.complete_since = std::max(state_.complete_since, old.written);
       }
@@ -340,14 +346,17 @@ class RocksStore::BatchInHand {
   rocksdb::WriteBatch& Finish() {
     std::vector<const std::pair<const std::string, RocksReader::Standing>*> heads;
     heads.reserve(changed_.size());
-    for (const auto& changed : changed_) heads.push_back(&changed);
+    for (const auto& changed : changed_) {
+      const RocksReader::Standing& standing = changed.second;
+      if (standing.revision == 0 || standing.created > before_) heads.push_back(&changed);
+    }
     std::sort(heads.begin(), heads.end(),
               [](const auto* a, const auto* b) { return a->first < b->first; });
     for (const auto* head : heads) {
       if (head->second.revision == 0) {
         rows_.Delete(rocks_.heads(), head->first);
       } else {
-        rows_.Put(rocks_.heads(), head->first, EncodeHead(head->second.revision));
+        rows_.Put(rocks_.heads(), head->first, EncodeHead(head->second.created));
       }
     }
     for (auto* rows : {&versions_, &index_}) {
@@ -370,9 +379,41 @@ class RocksStore::BatchInHand {
     std::string value;
   };
 
+  // Only what the entry could not be found by before: a row says since when.
+  void AddIndexRows(const Pending& pending, const RocksReader::Standing& old, Revision revision) {
+    const std::string& key = pending.write.key;
+    std::vector<IndexEntry> before;
+    if (old.revision != 0 && schema_.index) before = schema_.index(key, *old.value);
+    for (const IndexEntry& entry : pending.index) {
+      if (std::find(before.begin(), before.end(), entry) != before.end()) continue;
+      index_.push_back({IndexKey(entry.index, entry.value, key, revision), {}});
+    }
+  }
+
+  // An entry that exists has a row that is early enough for what it was. That one is moved
+  // when it comes due, so an entry that is written again and again costs one row in each lifetime.
+  void AddExpiryRow(const std::string& key, const RocksReader::Standing& old,
+                    const RocksReader::Standing& fresh, WallTime now) {
+    const bool has_row = old.revision != 0 && old.expires > now && old.expires <= fresh.expires;
+    if (has_row || fresh.expires == WallTime::max()) return;
+    const std::string row = ExpiryKey(fresh.expires, fresh.created);
+    rows_.Put(rocks_.expiry(), row, EncodeExpiry(row, key));
+    first_due_ = std::min(first_due_, fresh.expires);
+  }
+
+  // The one that maintenance has come by, and the one that is there if the entry was written once.
+  // Another may be left behind, until it comes due.
+  void DeleteExpiryRows(const RocksReader::Standing& old, const std::string& known) {
+    if (!known.empty()) rows_.Delete(rocks_.expiry(), known);
+    if (old.expires == WallTime::max()) return;
+    const std::string row = ExpiryKey(old.expires, old.created);
+    if (row != known) rows_.Delete(rocks_.expiry(), row);
+  }
+
   const RocksDb& rocks_;
-  const RecentEntries& recent_;
+  const Schema& schema_;
   const RocksReader reader_;
+  const Revision before_;  // what this batch began with
   State state_;
   rocksdb::WriteBatch rows_;
   std::vector<Row> versions_;
@@ -390,7 +431,7 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
     for (Pending& pending : batch) pending.done(status);
     return;
   }
-  BatchInHand hand(access->rocks(), recent_, state_);
+  BatchInHand hand(*access, options_.schema, state_);
   std::vector<Result<Written>> answers;
   answers.reserve(batch.size());
   std::uint64_t expired = 0;
@@ -562,7 +603,7 @@ Status RocksStore::Reopen() {
     Revision told = visible_;
     while (told < state_.revision) {
       Result<Watch::Batch> batch =
-          RocksReader(rocks_.get()).Changes("", told, state_.revision, kMaxBatchWrites);
+          ReaderOf(*rocks_).Changes("", told, state_.revision, kMaxBatchWrites);
       if (!batch) return batch.error();
       told = batch->revision;
       changes.insert(changes.end(), batch->changes.begin(), batch->changes.end());
@@ -583,6 +624,10 @@ void RocksStore::Say(LogLevel level, std::string_view message, const std::string
 
 // ---- reads ----
 
+RocksReader RocksStore::ReaderOf(const RocksDb& rocks) const {
+  return RocksReader(&rocks, &options_.schema, &recent_);
+}
+
 Status RocksStore::CheckRevision(Revision at) const {
   const Revision compacted = compacted_.load();
   if (at >= compacted) return Status();
@@ -594,12 +639,8 @@ Result<std::optional<Entry>> RocksStore::GetNow(const std::string& key,
                                                 RocksReader::Effort effort) {
   const Access access(this);
   if (!access.status().ok()) return access.status();
-  std::optional<RocksReader::Standing> standing = recent_.Find(key);
-  if (!standing) {
-    Result<RocksReader::Standing> read = access.reader().Newest(key, effort);
-    if (!read) return read.error();
-    standing = *std::move(read);
-  }
+  Result<RocksReader::Standing> standing = access.reader().Newest(key, effort);
+  if (!standing) return standing.error();
   if (standing->revision == 0) return std::optional<Entry>();
   Saw(standing->revision);
   return std::optional<Entry>(Entry{key, std::move(standing->value), standing->revision});
@@ -618,22 +659,24 @@ void RocksStore::Get(std::string key, EntryDone done) {
 Result<Page> RocksStore::ReadAt(const Query& query, RocksReader::Effort effort) {
   const Access access(this);
   if (!access.status().ok()) return access.status();
-  for (;;) {
+  if (query.at != 0) {
     const Revision visible = visible_.load();
     if (query.at > visible) {
       return Status(StatusReason::kBadRequest,
                     fmt::format("revision {} is yet to come: the latest is {}", query.at, visible));
     }
-    const Revision at = query.at != 0 ? query.at : visible;
-    const Status before = CheckRevision(at);
-    Result<Page> page =
-        before.ok() ? access.reader().Read(query, at, effort) : Result<Page>(before);
-    // Compaction may have begun between the look at the revision and the iterator.
-    const Status after = CheckRevision(at);
-    if (after.ok()) return page;
-    // The latest can only be gone if there is a later one by now.
-    if (query.at != 0) return after;
+    const Status before = CheckRevision(query.at);
+    if (!before.ok()) return before;
   }
+  Result<Page> page = access.reader().Read(query, effort);
+  if (query.at != 0) {
+    // Compaction may have begun between the look at the revision and the moment of the read.
+    const Status after = CheckRevision(query.at);
+    if (!after.ok()) return after;
+  } else if (page) {
+    Saw(page->revision);
+  }
+  return page;
 }
 
 void RocksStore::Read(Query query, PageDone done) {
@@ -717,8 +760,10 @@ void RocksStore::Refresh() {
   if (!refresh_.exchange(false)) return;
   // Entries between two looks at what is due already.
   constexpr std::size_t kSlice = 20'000;
+  const RocksReader reader = ReaderOf(*rocks_);
   const WallTime now = clock_.Now();
   std::string from;
+  std::string seen;
   for (;;) {
     Chore chore;
     WallTime first_due = WallTime::max();
@@ -726,24 +771,30 @@ void RocksStore::Refresh() {
     {
       rocksdb::ReadOptions options;
       options.fill_cache = false;
+      options.total_order_seek = true;
       const std::unique_ptr<rocksdb::Iterator> rows(
           rocks_->db().NewIterator(options, rocks_->versions()));
-      std::string seen;
       for (rows->Seek(from); rows->Valid() && visited < kSlice && !stopping_; rows->Next()) {
         ++visited;
         const std::string_view row_key = ToView(rows->key());
         from.assign(row_key);
         from += '\0';
         const auto parsed = ParseVersionKey(row_key);
+        if (!parsed || parsed->key == seen) continue;
+        seen = parsed->key;
         const auto version = DecodeVersion(row_key, ToView(rows->value()));
         // Damage is found and named by whoever needs the entry.
-        if (!parsed || !version || version->deleted || parsed->key == seen) continue;
-        seen = parsed->key;
+        if (!version || version->deleted) continue;
         const WallTime expires =
             options_.schema.ExpiryOf(parsed->key, version->value, version->written);
-        // The version's own row may be gone where it came due and was found too early.
-        if (expires == WallTime::max() || (expires == version->expires && expires > now)) continue;
-        chore.rows.Put(rocks_->expiry(), ExpiryKey(expires, parsed->revision), {});
+        // Its row is at its old time at the latest. Where it came due and was found too early it is
+        // at the time of the rules of that day.
+        const bool has_row = version->expires > now && version->expires <= expires;
+        if (has_row || expires == WallTime::max()) continue;
+        const Result<Revision> created = reader.Head(parsed->key, kThorough);
+        if (!created || *created == 0) continue;
+        const std::string row = ExpiryKey(expires, *created);
+        chore.rows.Put(rocks_->expiry(), row, EncodeExpiry(row, parsed->key));
         first_due = std::min(first_due, expires);
       }
     }
@@ -760,7 +811,7 @@ void RocksStore::Refresh() {
 }
 
 void RocksStore::Expire() {
-  const RocksReader reader(rocks_.get());
+  const RocksReader reader = ReaderOf(*rocks_);
   const WallTime now = clock_.Now();
   const WallTime from = due_from_.load();
   // What the next look must begin with: now, unless a row has to stay where it is.
@@ -768,7 +819,8 @@ void RocksStore::Expire() {
   std::string low = ExpiryKey(from, 0);
   const std::string high = ExpiryKey(now + std::chrono::nanoseconds(1), 0);
   for (bool more = true; more && !stopping_;) {
-    std::vector<Entry> due;
+    std::vector<Doomed> due;
+    WallTime first_due = now;
     Chore chore;
     {
       const rocksdb::Slice lower = low;
@@ -783,12 +835,14 @@ void RocksStore::Expire() {
       for (rows->SeekToFirst(); rows->Valid() && visited < kPortion; rows->Next(), ++visited) {
         last.assign(ToView(rows->key()));
         const auto row = ParseExpiryKey(last);
-        if (!row) {
+        const auto key = DecodeExpiry(last, ToView(rows->value()));
+        if (!row || !key) {
           Say(LogLevel::kError, "a row of the expiry index is damaged", "");
           chore.rows.Delete(rocks_->expiry(), last);
           continue;
         }
-        const Result<std::optional<Due>> result = FindDue(reader, row->revision);
+        const Result<std::optional<Due>> result =
+            FindDue(reader, std::string(*key), row->created, now);
         if (!result) {
           // It stays, for whoever repairs it, and must not stop the others.
           Say(LogLevel::kError, "an entry that is due cannot be read", result.error().message());
@@ -797,20 +851,24 @@ void RocksStore::Expire() {
         }
         const std::optional<Due>& found = *result;
         if (found && found->expires <= now) {
-          due.push_back({found->key, nullptr, row->revision});
-          // The deletion takes the version's own row with it.
-          if (row->when != found->own_row) chore.rows.Delete(rocks_->expiry(), last);
+          first_due = std::min(first_due, row->when);
+          due.push_back({std::string(*key), found->revision, last});
           continue;
         }
         chore.rows.Delete(rocks_->expiry(), last);
-        if (found && found->expires != WallTime::max()) {
-          chore.rows.Put(rocks_->expiry(), ExpiryKey(found->expires, row->revision), {});
+        if (found && found->next_row != WallTime::max()) {
+          const std::string moved = ExpiryKey(found->next_row, row->created);
+          chore.rows.Put(rocks_->expiry(), moved, EncodeExpiry(moved, *key));
         }
       }
       more = visited == kPortion;
       low = last + '\0';
     }
-    if (!DeleteAndWait(due, Cause::kExpiry).ok()) return;
+    const std::size_t count = due.size();
+    const Result<std::size_t> deleted = DeleteAndWait(std::move(due), Cause::kExpiry);
+    if (!deleted) return;
+    // Someone was faster and wrote it again: its row stays where it is, and is looked at once more.
+    if (*deleted < count) next_from = std::min(next_from, first_due);
     if (chore.rows.Count() > 0 && !SubmitAndWait(std::move(chore)).ok()) return;
   }
   // Someone may have put an earlier row there meanwhile, by a clock that was set back.
@@ -819,22 +877,55 @@ void RocksStore::Expire() {
 }
 
 Result<std::optional<RocksStore::Due>> RocksStore::FindDue(const RocksReader& reader,
-                                                           Revision revision) const {
-  // The log has the key of each live entry; without a row there, the entry is gone.
-  Result<RocksReader::Logged> log = reader.Log(revision, kThorough);
-  if (!log) {
-    if (log.error().Is(StatusReason::kNotFound)) return std::optional<Due>();
-    return log.error();
-  }
-  const Result<RocksReader::Standing> standing = reader.Newest(log->key, kThorough);
+                                                           const std::string& key, Revision created,
+                                                           WallTime now) const {
+  const Result<RocksReader::Standing> standing = reader.NewestWithCreation(key, kThorough);
   if (!standing) return standing.error();
-  if (standing->revision != revision) return std::optional<Due>();
-  const WallTime expires = options_.schema.ExpiryOf(log->key, *standing->value, standing->written);
-  return std::optional<Due>(Due{std::move(log->key), expires, standing->expires});
+  if (standing->revision == 0 || standing->created != created) return std::optional<Due>();
+  Due due{.revision = standing->revision,
+          .expires = options_.schema.ExpiryOf(key, *standing->value, standing->written)};
+  // Not behind the time that the version itself says: whoever writes the entry again relies on it.
+  due.next_row = standing->expires > now ? std::min(due.expires, standing->expires) : due.expires;
+  return std::optional<Due>(due);
+}
+
+void RocksStore::DropIndexRows(const RocksReader& reader, const RocksReader::Standing& previous,
+                               const LogRow& log, Revision revision, rocksdb::Iterator& index,
+                               rocksdb::WriteBatch& rows) const {
+  std::vector<IndexEntry> gone = options_.schema.index(log.key, *previous.value);
+  if (!log.deleted) {
+    const Result<RocksReader::Standing> next = reader.Version(log.key, revision, kThorough);
+    if (!next) {
+      Say(LogLevel::kError, "a version whose index rows are to be compacted cannot be read",
+          next.error().message());
+      return;
+    }
+    const std::vector<IndexEntry> kept = options_.schema.index(log.key, *next->value);
+    std::erase_if(gone, [&kept](const IndexEntry& entry) {
+      return std::find(kept.begin(), kept.end(), entry) != kept.end();
+    });
+  }
+  if (gone.empty()) return;
+  // Where the version created the key, all its rows are its own. Else they say since when.
+  const Result<RocksReader::Logged> logged =
+      gone.size() > 1 ? reader.Log(previous.revision, kThorough)
+                      : Result<RocksReader::Logged>(Status(StatusReason::kNotFound, "not needed"));
+  const bool all_its_own = logged && logged->previous == 0;
+  for (const IndexEntry& entry : gone) {
+    const std::string last = IndexKey(entry.index, entry.value, log.key, previous.revision);
+    if (all_its_own) {
+      rows.Delete(rocks_->index(), last);
+      continue;
+    }
+    for (index.Seek(IndexKey(entry.index, entry.value, log.key, 0));
+         index.Valid() && ToView(index.key()) <= last; index.Next()) {
+      rows.Delete(rocks_->index(), index.key());
+    }
+  }
 }
 
 void RocksStore::Compact(bool everything) {
-  const RocksReader reader(rocks_.get());
+  const RocksReader reader = ReaderOf(*rocks_);
   const WallTime keep_from = clock_.Now() - options_.history;
   while (!stopping_) {
     State state;
@@ -854,6 +945,10 @@ void RocksStore::Compact(bool everything) {
       options.fill_cache = false;
       const std::unique_ptr<rocksdb::Iterator> rows(
           rocks_->db().NewIterator(options, rocks_->log()));
+      rocksdb::ReadOptions index_options;
+      index_options.fill_cache = false;
+      const std::unique_ptr<rocksdb::Iterator> index(
+          rocks_->db().NewIterator(index_options, rocks_->index()));
       for (rows->Seek(LogKey(state.compacted + 1)); rows->Valid(); rows->Next()) {
         const std::string_view row_key = ToView(rows->key());
         const auto revision = ParseLogKey(row_key);
@@ -878,10 +973,7 @@ void RocksStore::Compact(bool everything) {
           if (old) {
             chore.history_bytes += EntryBytes(log->key.size(), old->value->size());
             if (options_.schema.index) {
-              for (const IndexEntry& entry : options_.schema.index(log->key, *old->value)) {
-                chore.rows.Delete(rocks_->index(),
-                                  IndexKey(entry.index, entry.value, log->key, log->previous));
-              }
+              DropIndexRows(reader, *old, *log, *revision, *index, chore.rows);
             }
           } else {
             Say(LogLevel::kError, "a version that is to be compacted cannot be read",
@@ -944,10 +1036,10 @@ void RocksStore::Evict() {
 }
 
 void RocksStore::EvictBytes(std::uint64_t bytes) {
-  const RocksReader reader(rocks_.get());
+  const RocksReader reader = ReaderOf(*rocks_);
   std::uint64_t evicted = 0;
   while (evicted < bytes && !stopping_) {
-    std::vector<Entry> oldest;
+    std::vector<Doomed> oldest;
     std::size_t visited = 0;
     {
       rocksdb::ReadOptions options;
@@ -960,15 +1052,14 @@ void RocksStore::EvictBytes(std::uint64_t bytes) {
         const auto log = DecodeLog(ToView(rows->key()), ToView(rows->value()));
         if (!revision || !log) continue;
         oldest_from_ = *revision + 1;
-        const Result<Revision> head = reader.Head(log->key, kThorough);
-        if (!head || *head != *revision) continue;
-        const Result<RocksReader::Standing> standing =
-            reader.Version(log->key, *revision, kThorough);
-        evicted += EntryBytes(log->key.size(), standing ? standing->value->size() : 0);
-        oldest.push_back({std::string(log->key), nullptr, *revision});
+        const std::string key(log->key);
+        const Result<RocksReader::Standing> standing = reader.Newest(key, kThorough);
+        if (!standing || standing->revision != *revision) continue;
+        evicted += EntryBytes(key.size(), standing->value->size());
+        oldest.push_back({key, *revision, {}});
       }
     }
-    if (visited == 0 || !DeleteAndWait(oldest, Cause::kEviction).ok()) return;
+    if (visited == 0 || !DeleteAndWait(std::move(oldest), Cause::kEviction)) return;
   }
 }
 

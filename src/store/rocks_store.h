@@ -99,6 +99,7 @@ class RocksStore final : public Store {
     std::vector<IndexEntry> index{};
     std::chrono::seconds lifetime{};
     std::size_t bytes = 0;
+    std::string expiry_row{};  // goes with the entry; empty: none
   };
   // Rows that maintenance wants to have written, and what that does to the State.
   struct Chore {
@@ -123,11 +124,18 @@ class RocksStore final : public Store {
   // ---- any thread ----
   void Submit(std::vector<Pending> writes) EXCLUDES(mu_);
   Status SubmitAndWait(Chore chore) EXCLUDES(mu_);
-  // Deletes those of `keys` that are still at their revision; returns when it is done.
-  Status DeleteAndWait(const std::vector<Entry>& entries, Cause cause) EXCLUDES(mu_);
+  // An entry that maintenance wants to delete.
+  struct Doomed {
+    std::string key{};
+    Revision revision = 0;
+    std::string expiry_row{};  // goes with it; empty: none
+  };
+  // Deletes those that are still at their revision; returns when it is done, with how many.
+  Result<std::size_t> DeleteAndWait(std::vector<Doomed> doomed, Cause cause) EXCLUDES(mu_);
   void SetUnhealthy(const Status& why) EXCLUDES(mu_);
   // Any read may be the first to see a batch that is written but not yet published.
   void Saw(Revision revision);
+  RocksReader ReaderOf(const RocksDb& rocks) const;
   Status CheckRevision(Revision at) const;
   Result<std::optional<Entry>> GetNow(const std::string& key, RocksReader::Effort effort);
   Result<Page> ReadAt(const Query& query, RocksReader::Effort effort);
@@ -142,12 +150,17 @@ class RocksStore final : public Store {
   void Expire() REQUIRES(maintain_mu_);
   // A live entry that a row of the expiry index speaks of.
   struct Due {
-    std::string key{};
-    WallTime expires{};  // by the rules of today
-    WallTime own_row{};  // by those of the day when it was written: where its own row is
+    Revision revision = 0;
+    WallTime expires{};   // by the rules of today
+    WallTime next_row{};  // where the row belongs if that is yet to come
   };
-  // Nothing where the version is no longer the newest.
-  Result<std::optional<Due>> FindDue(const RocksReader& reader, Revision revision) const;
+  // Nothing where the entry that the row was made for is gone.
+  Result<std::optional<Due>> FindDue(const RocksReader& reader, const std::string& key,
+                                     Revision created, WallTime now) const;
+  // Adds the deletion of index rows that speak of `previous` and of no later version.
+  void DropIndexRows(const RocksReader& reader, const RocksReader::Standing& previous,
+                     const LogRow& log, Revision revision, rocksdb::Iterator& index,
+                     rocksdb::WriteBatch& rows) const;
   void Compact(bool everything) REQUIRES(maintain_mu_);
   void Evict() REQUIRES(maintain_mu_);
   void EvictBytes(std::uint64_t bytes) REQUIRES(maintain_mu_);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 
+#include <algorithm>
 #include <fstream>
 #include <future>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "store/admin.h"
 #include "store/faulty_file_system.h"
 #include "store/store_suite.h"
 #include "store/temporary_directory.h"
@@ -79,6 +81,222 @@ class RocksStoreTest : public testing::Test {
   std::unique_ptr<RocksStore> store_;
 };
 
+// ---- rows ----
+
+// What only the rows can show, with a store that has many versions of few keys.
+class RocksRowsTest : public RocksStoreTest {
+ protected:
+  RocksRowsTest() {
+    options_.history = std::chrono::seconds(60);
+    options_.schema.index = [](std::string_view, std::string_view value) {
+      return std::vector<IndexEntry>{{1, std::string(value.substr(0, 1))}, {2, "all"}};
+    };
+    // "...|5" lives for five seconds.
+    options_.schema.lifetime = [](std::string_view, std::string_view value) {
+      const std::size_t at = value.find('|');
+      return std::chrono::seconds(
+          at == std::string_view::npos ? 3600 : std::stoi(std::string(value.substr(at + 1))));
+    };
+  }
+
+  Revision Delete(const std::string& key) {
+    std::promise<Revision> done;
+    store_->Commit({key, nullptr}, [&done](const Result<Written>& w) {
+      done.set_value(w && w->committed ? w->revision : 0);
+    });
+    const Revision revision = done.get_future().get();
+    EXPECT_NE(revision, 0);
+    return revision;
+  }
+  // What is there, as key=value, at a revision.
+  std::string List(Query query = {}) {
+    const auto page = Read(std::move(query));
+    EXPECT_TRUE(page) << page.error().ToString();
+    std::string text;
+    if (!page) return text;
+    for (const Entry& entry : page->entries) text += entry.key + "=" + *entry.value + " ";
+    return text;
+  }
+  std::string ListBy(std::uint8_t index, const std::string& value, Revision at = 0) {
+    Query query;
+    query.at = at;
+    query.by.emplace();
+    query.by->index = index;
+    query.by->from = value;
+    query.by->to = value + '\0';
+    return List(std::move(query));
+  }
+  // Closes the store, and opens it again with nothing in memory.
+  CheckReport Reopen() {
+    store_.reset();
+    auto report = CheckStore(rocks_.db.directory, options_.schema);
+    EXPECT_TRUE(report) << report.error().ToString();
+    for (const std::string& fault : report->faults) ADD_FAILURE() << fault;
+    Open();
+    return *report;
+  }
+};
+
+TEST_F(RocksRowsTest, ListsWhatStandsAmongManyOldVersions) {
+  Open();
+  constexpr int kKeys = 60;
+  constexpr int kRounds = 30;
+  std::vector<std::pair<Revision, std::string>> states;
+  for (int round = 0; round < kRounds; ++round) {
+    std::string state;
+    Revision revision = 0;
+    for (int i = 0; i < kKeys; ++i) {
+      const std::string key = "/" + std::to_string(100 + i);
+      const std::string value = std::to_string(round * kKeys + i);
+      // Some are written again and again, some once, some come and go.
+      if (i % 5 == 0 && round > 0) {
+        state += key + "=" + std::to_string(i) + " ";
+        continue;
+      }
+      if (i % 7 == 3 && round % 2 == 1) {
+        revision = Delete(key);
+        continue;
+      }
+      const auto written = Put(key, value);
+      ASSERT_TRUE(written);
+      revision = written->revision;
+      state += key + "=" + value + " ";
+    }
+    states.emplace_back(revision, state);
+  }
+  for (const bool in_memory : {true, false}) {
+    if (!in_memory) Reopen();
+    EXPECT_EQ(List(), states.back().second);
+    for (const auto& [revision, state] : states) EXPECT_EQ(List({.at = revision}), state);
+    // In pages, of which each knows how many follow.
+    std::string paged;
+    Query query{.limit = 7, .count_remaining = true};
+    for (;;) {
+      const auto page = Read(query);
+      ASSERT_TRUE(page) << page.error().ToString();
+      for (const Entry& entry : page->entries) paged += entry.key + "=" + *entry.value + " ";
+      if (!page->more) break;
+      const std::size_t listed =
+          static_cast<std::size_t>(std::count(paged.begin(), paged.end(), '='));
+      const std::string& all = states.back().second;
+      EXPECT_EQ(listed + static_cast<std::size_t>(page->remaining),
+                static_cast<std::size_t>(std::count(all.begin(), all.end(), '=')));
+      query.start = page->entries.back().key + '\0';
+    }
+    EXPECT_EQ(paged, states.back().second);
+  }
+}
+
+TEST_F(RocksRowsTest, AnIndexHasARowForEachChangeOfItsValueAndNoMore) {
+  Open();
+  for (const char* value : {"a1", "a2", "b3", "b4", "a5", "a6"}) ASSERT_TRUE(Put("/k", value));
+  EXPECT_EQ(Reopen().index_rows, 4u) << "a, b, a and one for all six";
+  EXPECT_EQ(ListBy(1, "a"), "/k=a6 ") << "once";
+  EXPECT_EQ(ListBy(1, "b"), "");
+  EXPECT_EQ(ListBy(1, "a", 2), "/k=a2 ");
+  EXPECT_EQ(ListBy(1, "a", 3), "");
+  EXPECT_EQ(ListBy(1, "b", 4), "/k=b4 ");
+  EXPECT_EQ(ListBy(2, "all", 4), "/k=b4 ");
+
+  clock_.Advance(std::chrono::seconds(30));
+  ASSERT_TRUE(Put("/k", "c7"));
+  clock_.Advance(std::chrono::seconds(31));
+  store_->Maintain();
+  EXPECT_EQ(Reopen().index_rows, 3u) << "of what stood at the beginning of history, and since";
+  EXPECT_EQ(ListBy(1, "a", 6), "/k=a6 ");
+  EXPECT_EQ(ListBy(2, "all"), "/k=c7 ");
+  Delete("/k");
+  ASSERT_TRUE(Put("/k", "a9"));
+  clock_.Advance(std::chrono::seconds(61));
+  store_->Maintain();
+  EXPECT_EQ(Reopen().index_rows, 2u);
+  EXPECT_EQ(ListBy(1, "a"), "/k=a9 ");
+}
+
+TEST_F(RocksRowsTest, AnEntryThatIsWrittenAgainAndAgainHasOneRowOfExpiry) {
+  Open();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(Put("/k", "v|100"));
+    clock_.Advance(std::chrono::seconds(10));
+    store_->Maintain();
+    ASSERT_TRUE(Get("/k")->has_value());
+  }
+  EXPECT_EQ(Reopen().expiry_rows, 1u);
+  clock_.Advance(std::chrono::seconds(89));
+  store_->Maintain();
+  EXPECT_TRUE(Get("/k")->has_value());
+  clock_.Advance(std::chrono::seconds(2));
+  store_->Maintain();
+  EXPECT_FALSE(Get("/k")->has_value());
+  EXPECT_EQ(Reopen().expiry_rows, 0u);
+}
+
+TEST_F(RocksRowsTest, AnEntryGoesAtTheTimeOfItsLastWriteBeThatEarlierOrLater) {
+  struct Scenario {
+    const char* name;
+    std::vector<std::string> values;  // one each second; empty: a deletion
+    int lives;                        // seconds, after the last of them
+  };
+  const std::vector<Scenario> scenarios = {
+      {"later", {"v|5", "v|50"}, 50},
+      {"earlier", {"v|50", "v|5"}, 5},
+      {"earlier, then later", {"v|50", "v|5", "v|60"}, 60},
+      {"later, then earlier", {"v|5", "v|50", "v|7"}, 7},
+      {"created anew", {"v|5", "", "v|50"}, 50},
+      {"created anew, for less", {"v|50", "", "v|5"}, 5},
+      {"many", {"v|9", "v|5", "v|8", "v|3", "v|70", "v|20", "v|30"}, 30},
+  };
+  for (const Scenario& scenario : scenarios) {
+    SCOPED_TRACE(scenario.name);
+    Open();
+    for (const std::string& value : scenario.values) {
+      clock_.Advance(std::chrono::seconds(1));
+      if (value.empty()) {
+        Delete("/k");
+      } else {
+        ASSERT_TRUE(Put("/k", value));
+      }
+      store_->Maintain();
+    }
+    clock_.Advance(std::chrono::milliseconds(1'000 * scenario.lives - 1));
+    store_->Maintain();
+    EXPECT_TRUE(Get("/k")->has_value());
+    clock_.Advance(std::chrono::milliseconds(2));
+    store_->Maintain();
+    EXPECT_FALSE(Get("/k")->has_value());
+    Reopen();
+    // What was left behind goes when it comes due.
+    clock_.Advance(std::chrono::seconds(100));
+    store_->Maintain();
+    EXPECT_EQ(Reopen().expiry_rows, 0u);
+  }
+}
+
+TEST_F(RocksRowsTest, RulesThatChangeAndWritesThatFollowAgreeOnTheTime) {
+  std::atomic<int> seconds = 10;
+  options_.schema.lifetime = [&seconds](std::string_view, std::string_view) {
+    return std::chrono::seconds(seconds.load());
+  };
+  Open();
+  ASSERT_TRUE(Put("/a", "1"));
+  ASSERT_TRUE(Put("/b", "1"));
+  seconds = 30;
+  store_->RefreshLifetimes();
+  clock_.Advance(std::chrono::seconds(15));
+  store_->Maintain();
+  EXPECT_EQ(List(), "/a=1 /b=1 ") << "the new rule counts";
+  seconds = 20;
+  ASSERT_TRUE(Put("/b", "2"));
+  store_->RefreshLifetimes();
+  clock_.Advance(std::chrono::seconds(6));
+  store_->Maintain();
+  EXPECT_EQ(List(), "/b=2 ");
+  Reopen();
+  clock_.Advance(std::chrono::seconds(15));
+  store_->Maintain();
+  EXPECT_EQ(List(), "");
+}
+
 // ---- opening ----
 
 TEST_F(RocksStoreTest, RefusesADirectoryThatAnotherStoreHas) {
@@ -118,12 +336,12 @@ TEST_F(RocksStoreTest, RefusesALaterFormatAndSaysWhich) {
   {
     auto db = RocksDb::Open(rocks_.db);
     ASSERT_TRUE(db);
-    ASSERT_TRUE((*db)->db().Put({}, (*db)->meta(), ToSlice(kFormatKey), EncodeFormat(2)).ok());
+    ASSERT_TRUE((*db)->db().Put({}, (*db)->meta(), ToSlice(kFormatKey), EncodeFormat(3)).ok());
   }
   const auto store = TryOpen();
   ASSERT_FALSE(store);
   EXPECT_TRUE(store.error().Is(StatusReason::kInvalid));
-  EXPECT_NE(store.error().message().find("has format 2, and this program reads format 1"),
+  EXPECT_NE(store.error().message().find("has format 3, and this program reads format 2"),
             std::string::npos)
       << store.error().message();
 }
