@@ -481,6 +481,15 @@ TEST(BroadcasterThreadsTest, ActionWaitsForRoomAndForTheEnd) {
   EXPECT_GE(sent, 10);
 }
 
+TEST_F(BroadcasterTest, NobodyButTheWatcherKeepsAnEvent) {
+  const auto watcher = *broadcaster_->Watch();
+  Record("one");
+  Run();
+  const std::optional<Watcher::Item> item = watcher->TryNext();
+  ASSERT_TRUE(item);
+  EXPECT_EQ(item->event.use_count(), 1);
+}
+
 // Handlers.
 
 TEST_F(BroadcasterTest, AHandlerThatThrowsHurtsNobody) {
