@@ -11,9 +11,10 @@ namespace {
 
 // How long the distributor lets events gather after it has handed some out. A wake-up
 // takes ten times as long as recording an event, and so does a round of the distributor,
-// for one event as for a hundred. Short enough that nobody misses an event meanwhile;
-// and when the queue fills up it is called earlier.
-constexpr std::chrono::microseconds kLinger{50};
+// for one event as for a hundred; where threads record on all processors it also takes one
+// of these away from them. Short enough that nobody misses an event meanwhile; and when the
+// queue fills up it is called earlier.
+constexpr std::chrono::microseconds kLinger{200};
 
 // How many calls may find the queue full and let go of their processor before they look
 // once more, per round of the distributor. It may well be they who keep it from running:
@@ -138,14 +139,14 @@ bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
          (occupied_ == 0 || occupied_bytes_ + bytes <= options_.queue_bytes);
 }
 
-bool Broadcaster::Core::FillingUp() const {
-  // Whoever waits for room loses nothing, and the fewer rounds the better.
-  const std::size_t part = options_.when_full == WhenFull::kWait ? 2 : 4;
-  return occupied_ > options_.incoming_events / part ||
-         occupied_bytes_ > options_.queue_bytes / part;
+bool Broadcaster::Core::FillingUp(Caller caller) const {
+  // Where everybody waits nothing is lost, and the fewer rounds the better.
+  const bool all_wait = caller == Caller::kWaits && options_.when_full == WhenFull::kWait;
+  return occupied_ > options_.incoming_events / 4 * (all_wait ? 3 : 1) ||
+         occupied_bytes_ > options_.queue_bytes / 4 * (all_wait ? 2 : 1);
 }
 
-Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
+Status Broadcaster::Core::PublishLocked(Published&& published, Caller caller, bool* wake) {
   if (stopped_) {
     ++lost_;
     return AlreadyStopped();
@@ -163,7 +164,7 @@ Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
   }
   incoming_.push_back(std::move(published));
   *wake = distributor_ == Distributor::kIdle ||
-          (distributor_ == Distributor::kLingering && FillingUp());
+          (distributor_ == Distributor::kLingering && FillingUp(caller));
   if (*wake) distributor_ = Distributor::kWorking;
   return Status();
 }
@@ -179,7 +180,7 @@ Status Broadcaster::Core::Publish(Published published) {
       std::this_thread::yield();
       lock.Lock();
     }
-    status = PublishLocked(std::move(published), &wake);
+    status = PublishLocked(std::move(published), Caller::kDrops, &wake);
   }
   if (wake) ScheduleDistribution();
   return status;
@@ -192,8 +193,8 @@ Status Broadcaster::Core::PublishWaiting(Published published) {
   {
     MutexLock lock(mu_);
     room_.Wait(lock, [&]() REQUIRES(mu_) { return stopped_ || HasRoom(published.bytes); });
-    status = PublishLocked(std::move(published), &wake);
-    filling_up = FillingUp();
+    status = PublishLocked(std::move(published), Caller::kWaits, &wake);
+    filling_up = FillingUp(Caller::kWaits);
   }
   if (wake && filling_up) {
     HelpDistribute();
@@ -280,7 +281,7 @@ void Broadcaster::Core::Distribute() {
     MutexLock lock(mu_);
     occupied_ -= batch_size_;
     occupied_bytes_ -= batch_bytes_;
-    linger = may_linger_ && !FillingUp();
+    linger = may_linger_ && !FillingUp(Caller::kWaits);
     if (linger) distributor_ = Distributor::kLingering;
   }
   room_.NotifyAll();
