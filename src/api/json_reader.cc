@@ -30,12 +30,45 @@ bool JsonReader::FailInToken(std::string_view context) {
   return false;
 }
 
+JsonReader::Type JsonReader::PeekAnyhow() {
+  SkipSpace();
+  const Type type = pos_ == end_ ? Type::kError : kTypes[static_cast<unsigned char>(*pos_)];
+  if (type == Type::kError) Fail("looking for beginning of value");
+  return type;
+}
+
 bool JsonReader::Enter() {
   if (depth_ == kMaxDepth) return Fail("exceeded max depth");
   ++depth_;
   ++pos_;
   SkipSpace();
   return true;
+}
+
+const char* JsonReader::FindSpecialInFew(const char* p, const char* end) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  constexpr std::uint64_t kHighs = 0x8080808080808080;
+  while (end - p >= 8) {
+    std::uint64_t word;
+    std::memcpy(&word, p, 8);
+    // A byte's high bit is set in one of the terms if the byte is such a character.
+    // Borrows can set it wrongly, but only behind a true hit.
+    const std::uint64_t quote = word ^ (kOnes * '"');
+    const std::uint64_t backslash = word ^ (kOnes * '\\');
+    const std::uint64_t hits =
+        ((quote - kOnes) | (backslash - kOnes) | (word - kOnes * 0x20) | word) & kHighs;
+    if (hits != 0) {
+      if constexpr (std::endian::native != std::endian::little) break;
+      return p + std::countr_zero(hits) / 8;
+    }
+    p += 8;
+  }
+  while (p < end) {
+    const auto c = static_cast<unsigned char>(*p);
+    if (c == '"' || c == '\\' || c < 0x20 || c >= 0x80) break;
+    ++p;
+  }
+  return p;
 }
 
 bool JsonReader::BeginObject() {
@@ -80,6 +113,14 @@ bool JsonReader::NextMemberAnyhow() {
 }
 
 bool JsonReader::NextElement() { return ExpectAfterValue(']', "after array element"); }
+
+void JsonReader::KeepText(std::string_view text, std::string* out) {
+  if (text.size() <= out->capacity()) {
+    out->assign(text);
+  } else {
+    *out = std::string(text);  // assign() would take up to twice the room
+  }
+}
 
 std::string_view JsonReader::ReadOddString() {
   ++pos_;
@@ -230,8 +271,6 @@ bool JsonReader::ReadBool() {
   SkipLiteral(value ? "true" : "false");
   return value && ok();
 }
-
-void JsonReader::ReadNull() { SkipLiteral("null"); }
 
 std::string_view JsonReader::SkipValue() {
   SkipSpace();

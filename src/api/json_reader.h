@@ -5,10 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "herald/base/export.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace herald {
 
@@ -47,22 +52,26 @@ class HERALD_EXPORT JsonReader {
   JsonReader& operator=(const JsonReader&) = delete;
 
   // The type of the value that comes next, told by its first character.
-  Type Peek() {
-    SkipSpace();
+  [[gnu::always_inline]] Type Peek() {
+    // White space is none of the types, and there is none in what Kubernetes writes.
     const Type type = pos_ == end_ ? Type::kError : kTypes[static_cast<unsigned char>(*pos_)];
-    if (type == Type::kError) Fail("looking for beginning of value");
-    return type;
+    return type == Type::kError ? PeekAnyhow() : type;
   }
 
   // Steps into an object: true if it has a member, whose key is next.
   // REQUIRES: Peek() == kObject
   bool BeginObject();
   // After a member's value: true if another member follows.
-  bool NextMember() {
+  [[gnu::always_inline]] bool NextMember() {
     // Kubernetes writes no white space, so this is nearly always all there is to see.
     if (end_ - pos_ >= 2 && pos_[0] == ',' && pos_[1] == '"') {
       ++pos_;
       return true;
+    }
+    if (pos_ != end_ && *pos_ == '}') {
+      ++pos_;
+      --depth_;
+      return false;
     }
     return NextMemberAnyhow();
   }
@@ -90,12 +99,17 @@ class HERALD_EXPORT JsonReader {
 
   // REQUIRES: Peek() says so
   void ReadString(std::string* out) {
+    const char* const start = pos_ + 1;
     const std::string_view text = ReadStringView();
-    if (text.size() <= out->capacity()) {
-      out->assign(text);
-    } else {
-      *out = std::string(text);  // assign() would take up to twice the room
+    if (text.size() > kShortText || left() < kShortText || out->capacity() != kShortText ||
+        text.data() != start) {
+      return KeepText(text, out);
     }
+    // Most texts are short. To copy as much as fits takes two moves, and a copy of any other
+    // size two calls. What is too much of it belongs to the rest of the document.
+    std::destroy_at(out);
+    std::construct_at(out, start, kShortText);
+    out->erase(text.size());
   }
   // Without a copy unless it was written with escapes; dies as ReadKey()'s does.
   std::string_view ReadStringView() {
@@ -107,7 +121,13 @@ class HERALD_EXPORT JsonReader {
   }
   std::string_view ReadNumber();  // as it is written
   bool ReadBool();
-  void ReadNull();
+  void ReadNull() {
+    if (left() >= 4 && std::memcmp(pos_, "null", 4) == 0) {
+      pos_ += 4;
+    } else {
+      SkipLiteral("null");
+    }
+  }
 
   // Checks a value of any type and steps over it; returns its text, untouched.
   std::string_view SkipValue();
@@ -126,6 +146,9 @@ class HERALD_EXPORT JsonReader {
   const std::string& error() const { return error_; }
 
  private:
+  // What a std::string of libstdc++ holds without memory of its own.
+  static constexpr std::size_t kShortText = 15;
+
   // By the first character of a value.
   static constexpr std::array<Type, 256> kTypes = [] {
     std::array<Type, 256> types{};
@@ -141,40 +164,34 @@ class HERALD_EXPORT JsonReader {
   }();
 
   // Where the run of plain characters that starts at `p` ends: at a quote, a
-  // backslash, a control character or a byte beyond ASCII. Eight bytes at a time,
+  // backslash, a control character or a byte beyond ASCII. Many bytes at a time,
   // because most of an event is inside strings.
   static const char* FindSpecial(const char* p, const char* end) {
-    constexpr std::uint64_t kOnes = 0x0101010101010101;
-    constexpr std::uint64_t kHighs = 0x8080808080808080;
-    while (end - p >= 8) {
-      std::uint64_t word;
-      std::memcpy(&word, p, 8);
-      // A byte's high bit is set in one of the terms if the byte is such a character.
-      // Borrows can set it wrongly, but only behind a true hit.
-      const std::uint64_t quote = word ^ (kOnes * '"');
-      const std::uint64_t backslash = word ^ (kOnes * '\\');
-      const std::uint64_t hits =
-          ((quote - kOnes) | (backslash - kOnes) | (word - kOnes * 0x20) | word) & kHighs;
-      if (hits != 0) {
-        if constexpr (std::endian::native != std::endian::little) break;
-        return p + std::countr_zero(hits) / 8;
-      }
-      p += 8;
+#if defined(__SSE2__)
+    for (; end - p >= 16; p += 16) {
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+      const auto equals = [bytes](char c) { return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(c)); };
+      // Bytes beyond ASCII are less as well: they count as negative.
+      const __m128i controls = _mm_cmplt_epi8(bytes, _mm_set1_epi8(0x20));
+      const __m128i special = _mm_or_si128(_mm_or_si128(equals('"'), equals('\\')), controls);
+      const auto hits = static_cast<std::uint32_t>(_mm_movemask_epi8(special));
+      if (hits != 0) return p + std::countr_zero(hits);
     }
-    while (p < end) {
-      const auto c = static_cast<unsigned char>(*p);
-      if (c == '"' || c == '\\' || c < 0x20 || c >= 0x80) break;
-      ++p;
-    }
-    return p;
+#endif
+    return FindSpecialInFew(p, end);
   }
+  // The same for the last few bytes, and for processors without instructions for it.
+  static const char* FindSpecialInFew(const char* p, const char* end);
 
   void SkipSpace() {
     while (pos_ != end_ && (*pos_ == ' ' || *pos_ == '\n' || *pos_ == '\t' || *pos_ == '\r')) {
       ++pos_;
     }
   }
+  // What the calls of these names do where white space or an error is next.
+  Type PeekAnyhow();
   bool NextMemberAnyhow();
+  static void KeepText(std::string_view text, std::string* out);
   // A string with escapes, bytes beyond ASCII or no end.
   std::string_view ReadOddString();
   bool Fail(std::string_view context);

@@ -83,7 +83,7 @@ TEST(JsonReader, ReadsStringsAndRepairsWhatIsNoUnicode) {
 // A quote, a backslash, a control character or a byte beyond ASCII ends the fast
 // scan, which looks at eight bytes at once; each must be seen at each position.
 TEST(JsonReader, SeesSpecialCharactersAtEveryPosition) {
-  for (std::size_t before = 0; before < 20; ++before) {
+  for (std::size_t before = 0; before < 40; ++before) {
     const std::string padding(before, 'x');
     std::string text;
     const std::string json = "\"" + padding + "\\n" + padding + "\xc3\xa9" + padding + "\"";
@@ -93,6 +93,30 @@ TEST(JsonReader, SeesSpecialCharactersAtEveryPosition) {
     EXPECT_TRUE(reader.Finish());
     EXPECT_EQ(text, padding + "\n" + padding + "\xc3\xa9" + padding);
     EXPECT_EQ(ErrorOf("\"" + padding + "\x01\""), R"(invalid character '\x01' in string literal)");
+  }
+}
+
+// Short texts are copied with what stands behind them, if there is enough of it.
+TEST(JsonReader, KeepsTheTextAndNothingBehindIt) {
+  for (std::size_t size = 0; size < 40; ++size) {
+    for (std::size_t behind = 0; behind < 20; ++behind) {
+      for (const std::size_t before : {0, 3, 15, 16, 100}) {
+        const std::string text(size, 'x');
+        // From the heap and without a byte to spare, so that sanitizers see what is read.
+        const std::string rest = "\"" + std::string(behind, ' ');
+        const std::vector<char> json = [&] {
+          const std::string whole = "\"" + text + rest;
+          return std::vector<char>(whole.begin(), whole.end());
+        }();
+        std::string out(before, 'y');
+        JsonReader reader({json.data(), json.size()});
+        ASSERT_EQ(reader.Peek(), JsonReader::Type::kString);
+        reader.ReadString(&out);
+        EXPECT_EQ(out, text) << size << " " << behind << " " << before;
+        EXPECT_EQ(std::string_view(out.c_str()), text) << "ends where it should";
+        EXPECT_TRUE(reader.Finish());
+      }
+    }
   }
 }
 

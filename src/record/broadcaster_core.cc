@@ -11,15 +11,20 @@ namespace {
 
 // How long the distributor lets events gather after it has handed some out. A wake-up
 // takes ten times as long as recording an event, and so does a round of the distributor,
-// for one event as for a hundred. Short enough that nobody misses an event meanwhile;
-// and when the queue fills up it is called earlier.
-constexpr std::chrono::microseconds kLinger{50};
+// for one event as for a hundred; where threads record on all processors it also takes one
+// of these away from them. Short enough that nobody misses an event meanwhile; and when the
+// queue fills up it is called earlier.
+constexpr std::chrono::microseconds kLinger{200};
 
 // How many calls may find the queue full and let go of their processor before they look
 // once more, per round of the distributor. It may well be they who keep it from running:
 // four threads that record on two processors lose two thirds of their events otherwise.
 // Where that is not the reason, only so few are held up, and the others drop at once.
 constexpr int kMostGiveWay = 16;
+
+// How far ahead the queue is fetched. Its memory was a listener's before, and lies in the cache
+// of another processor.
+constexpr std::size_t kPrefetched = 8;
 
 // How long a handler is called with events before it lets others on the executor have a
 // turn. The distributor is among the others: with a handler that keeps up it finds the
@@ -134,15 +139,14 @@ bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
          (occupied_ == 0 || occupied_bytes_ + bytes <= options_.queue_bytes);
 }
 
-bool Broadcaster::Core::FillingUp() const {
-  // Whoever waits for room loses nothing, and the fewer rounds the better.
-  const std::size_t part = options_.when_full == WhenFull::kWait ? 2 : 4;
-  return occupied_ > options_.incoming_events / part ||
-         occupied_bytes_ > options_.queue_bytes / part;
+bool Broadcaster::Core::FillingUp(Caller caller) const {
+  // Where everybody waits nothing is lost, and the fewer rounds the better.
+  const bool all_wait = caller == Caller::kWaits && options_.when_full == WhenFull::kWait;
+  return occupied_ > options_.incoming_events / 4 * (all_wait ? 3 : 1) ||
+         occupied_bytes_ > options_.queue_bytes / 4 * (all_wait ? 2 : 1);
 }
 
-Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
-  ++recorded_;
+Status Broadcaster::Core::PublishLocked(Published&& published, Caller caller, bool* wake) {
   if (stopped_) {
     ++lost_;
     return AlreadyStopped();
@@ -155,9 +159,12 @@ Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
   occupied_bytes_ += published.bytes;
   ++next_position_;
   published.epoch = epoch_;
+  if (incoming_.size() + kPrefetched < incoming_.capacity()) {
+    __builtin_prefetch(incoming_.data() + incoming_.size() + kPrefetched, /*to be written*/ 1);
+  }
   incoming_.push_back(std::move(published));
   *wake = distributor_ == Distributor::kIdle ||
-          (distributor_ == Distributor::kLingering && FillingUp());
+          (distributor_ == Distributor::kLingering && FillingUp(caller));
   if (*wake) distributor_ = Distributor::kWorking;
   return Status();
 }
@@ -173,7 +180,7 @@ Status Broadcaster::Core::Publish(Published published) {
       std::this_thread::yield();
       lock.Lock();
     }
-    status = PublishLocked(std::move(published), &wake);
+    status = PublishLocked(std::move(published), Caller::kDrops, &wake);
   }
   if (wake) ScheduleDistribution();
   return status;
@@ -186,8 +193,8 @@ Status Broadcaster::Core::PublishWaiting(Published published) {
   {
     MutexLock lock(mu_);
     room_.Wait(lock, [&]() REQUIRES(mu_) { return stopped_ || HasRoom(published.bytes); });
-    status = PublishLocked(std::move(published), &wake);
-    filling_up = FillingUp();
+    status = PublishLocked(std::move(published), Caller::kWaits, &wake);
+    filling_up = FillingUp(Caller::kWaits);
   }
   if (wake && filling_up) {
     HelpDistribute();
@@ -200,7 +207,6 @@ Status Broadcaster::Core::PublishWaiting(Published published) {
 void Broadcaster::Core::CountInvalid(const Published& published, const Status& why) {
   {
     MutexLock lock(mu_);
-    ++recorded_;
     ++invalid_;
   }
   Tell(published.interested.get(), Outcome::kInvalid, why);
@@ -275,7 +281,7 @@ void Broadcaster::Core::Distribute() {
     MutexLock lock(mu_);
     occupied_ -= batch_size_;
     occupied_bytes_ -= batch_bytes_;
-    linger = may_linger_ && !FillingUp();
+    linger = may_linger_ && !FillingUp(Caller::kWaits);
     if (linger) distributor_ = Distributor::kLingering;
   }
   room_.NotifyAll();
@@ -403,7 +409,6 @@ Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions option
                          {}));
     sinks_.push_back({.delivery = delivery,
                       .first_position = next_position_,
-                      .recorded_before = recorded_,
                       .invalid_before = invalid_,
                       .dropped_before = dropped_,
                       .lost_before = lost_});
@@ -427,10 +432,13 @@ std::vector<std::pair<std::string, SinkStats>> Broadcaster::Core::Stats() const 
     SinkStats stats = sink.delivery->Stats();
     {
       MutexLock lock(mu_);
-      stats.recorded += recorded_ - sink.recorded_before;
-      stats[Outcome::kInvalid] += invalid_ - sink.invalid_before;
-      stats[Outcome::kDropped] += dropped_ - sink.dropped_before;
-      stats[Outcome::kLost] += lost_ - sink.lost_before;
+      const std::uint64_t invalid = invalid_ - sink.invalid_before;
+      const std::uint64_t dropped = dropped_ - sink.dropped_before;
+      const std::uint64_t lost = lost_ - sink.lost_before;
+      stats.recorded += next_position_ - sink.first_position + invalid + dropped + lost;
+      stats[Outcome::kInvalid] += invalid;
+      stats[Outcome::kDropped] += dropped;
+      stats[Outcome::kLost] += lost;
     }
     std::uint64_t ended = 0;
     for (const std::uint64_t count : stats.outcomes) ended += count;

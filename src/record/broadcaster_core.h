@@ -64,7 +64,6 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
     std::shared_ptr<Delivery> delivery;
     std::uint64_t first_position = 0;  // events before it were recorded before it was there
     // What had been counted before this sink was there.
-    std::uint64_t recorded_before = 0;
     std::uint64_t invalid_before = 0;
     std::uint64_t dropped_before = 0;
     std::uint64_t lost_before = 0;
@@ -77,10 +76,13 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   //                      `----- many events ------' or some, after a while
   enum class Distributor : std::uint8_t { kIdle, kWorking, kLingering };
 
-  Status PublishLocked(Published&& published, bool* wake) REQUIRES(mu_);
+  // What a caller does when there is no room.
+  enum class Caller : std::uint8_t { kDrops, kWaits };
+
+  Status PublishLocked(Published&& published, Caller caller, bool* wake) REQUIRES(mu_);
   bool HasRoom(std::size_t bytes) const REQUIRES(mu_);
   // Whether the queue may be full before the distributor comes by itself.
-  bool FillingUp() const REQUIRES(mu_);
+  bool FillingUp(Caller caller) const REQUIRES(mu_);
   // Lets Distribute() run soon, or after all that the executor has to do by now. There
   // is never more than one call to come.
   void ScheduleDistribution();
@@ -121,21 +123,29 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   std::uint64_t batch_base_ = 0;
   std::vector<std::pair<std::shared_ptr<Channel>, std::size_t>> batch_progress_;
 
+  // Two cache lines, because processors fetch them in pairs.
+  static constexpr std::size_t kTogether = 128;
+
   // Guards all below but the last three. No other lock is taken under it.
-  mutable Mutex mu_;
-  CondVar room_;
+  //
+  // The lock and what changes with each event stand together: threads that record at the
+  // same time take them away from one another, and with them whatever else is in their
+  // cache lines.
+  alignas(kTogether) mutable Mutex mu_;
   std::vector<Published> incoming_ GUARDED_BY(mu_);
   std::size_t occupied_ GUARDED_BY(mu_) = 0;  // incoming_ and batch_ together
   std::size_t occupied_bytes_ GUARDED_BY(mu_) = 0;
-  std::uint64_t next_position_ GUARDED_BY(mu_) = 0;
-  std::uint32_t epoch_ GUARDED_BY(mu_) = 0;  // see Published
+  std::uint64_t next_position_ GUARDED_BY(mu_) = 0;  // so many were queued so far
+  std::uint32_t epoch_ GUARDED_BY(mu_) = 0;          // see Published
   Distributor distributor_ GUARDED_BY(mu_) = Distributor::kIdle;
   bool stopped_ GUARDED_BY(mu_) = false;
+
+  // This changes seldom.
+  alignas(kTogether) CondVar room_;
   int gave_way_ GUARDED_BY(mu_) = 0;  // calls that found the queue full, in this round
   std::vector<std::shared_ptr<Channel>> channels_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<Handler>> handlers_ GUARDED_BY(mu_);
   std::vector<SinkEntry> sinks_ GUARDED_BY(mu_);
-  std::uint64_t recorded_ GUARDED_BY(mu_) = 0;
   std::uint64_t invalid_ GUARDED_BY(mu_) = 0;
   std::uint64_t dropped_ GUARDED_BY(mu_) = 0;  // before any channel saw them
   std::uint64_t lost_ GUARDED_BY(mu_) = 0;     // recorded after the end

@@ -481,6 +481,44 @@ TEST(BroadcasterThreadsTest, ActionWaitsForRoomAndForTheEnd) {
   EXPECT_GE(sent, 10);
 }
 
+TEST(BroadcasterThreadsTest, UnderWaitAQueueOfAnySizeLosesNothing) {
+  constexpr int kSenders = 3;
+  constexpr int kEach = 200;
+  for (const std::size_t size : {1, 2, 3, 4, 5, 7, 25}) {
+    Broadcaster broadcaster(
+        {.incoming_events = size, .watcher_events = size, .when_full = WhenFull::kWait});
+    const auto watcher = *broadcaster.Watch();
+    auto seen = std::async(std::launch::async, [&] { return ReadAll(watcher.get()); });
+    std::vector<std::thread> senders;
+    for (int t = 0; t < kSenders; ++t) {
+      senders.emplace_back([&, t] {
+        for (int i = 0; i < kEach; ++i) {
+          const std::string message = std::to_string(t) + " " + std::to_string(i);
+          EXPECT_TRUE(broadcaster.Action(WatchType::kAdded, MakeEvent(message)).ok());
+        }
+      });
+    }
+    for (std::thread& sender : senders) sender.join();
+    EXPECT_TRUE(broadcaster.Shutdown(kPatience).complete);
+    std::map<std::string, int> next;
+    for (const std::string& message : seen.get()) {
+      const std::string thread = message.substr(0, message.find(' '));
+      EXPECT_EQ(message, thread + " " + std::to_string(next[thread]++)) << size;
+    }
+    for (const auto& [thread, count] : next) EXPECT_EQ(count, kEach) << thread << " " << size;
+    EXPECT_EQ(next.size(), static_cast<std::size_t>(kSenders)) << size;
+  }
+}
+
+TEST_F(BroadcasterTest, NobodyButTheWatcherKeepsAnEvent) {
+  const auto watcher = *broadcaster_->Watch();
+  Record("one");
+  Run();
+  const std::optional<Watcher::Item> item = watcher->TryNext();
+  ASSERT_TRUE(item);
+  EXPECT_EQ(item->event.use_count(), 1);
+}
+
 // Handlers.
 
 TEST_F(BroadcasterTest, AHandlerThatThrowsHurtsNobody) {

@@ -108,5 +108,29 @@ TEST(EventPool, ARecorderLeavesNothingOfAnEarlierEvent) {
   EXPECT_TRUE(fourth->last_timestamp.is_zero());
 }
 
+// A text takes the place of an earlier one that may have been longer, or shorter.
+TEST(EventPool, ARecorderSetsTextsOfAnyLength) {
+  FakeRecorder fake;
+  Recorder recorder = fake.recorder();
+  for (const std::size_t size : {40, 7, 33, 3, 2, 1, 0, 16, 15, 100, 99, 31}) {
+    const std::string text(size, static_cast<char>('a' + size % 26));
+    const ObjectReference object{.kind = "Pod" + text,
+                                 .namespace_ = "n" + text,
+                                 .name = "web" + text,
+                                 .uid = text,
+                                 .api_version = text,
+                                 .resource_version = text,
+                                 .field_path = text};
+    recorder.Event(object, kNormal, text, text);
+    const std::shared_ptr<const Event> event = fake.NextEvent();
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->involved_object, object);
+    EXPECT_EQ(event->metadata.namespace_, object.namespace_);
+    EXPECT_EQ(event->reason, text);
+    EXPECT_EQ(event->message, text);
+    EXPECT_EQ(event->message.c_str()[size], '\0');
+  }
+}
+
 }  // namespace
 }  // namespace herald

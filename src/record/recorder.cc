@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/copy_bytes.h"
 #include "herald/api/reference.h"
 #include "record/recorder_state.h"
 #include "record/spelling.h"
@@ -42,6 +43,27 @@ class Telling {
 bool IsEvent(const ObjectReference& object) {
   return object.kind == "Event" &&
          (object.api_version == "v1" || object.api_version.starts_with("events.k8s.io/"));
+}
+
+// Sets a text of an event that has been another before. Most are as long as the earlier one,
+// and so short that a call would take longer than to copy them.
+void SetText(std::string_view text, std::string* out) {
+  if (text.size() > out->size()) {
+    out->assign(text);
+    return;
+  }
+  CopyBytes(text.data(), text.size(), out->data());
+  out->erase(text.size());
+}
+
+void SetReference(const ObjectReference& reference, ObjectReference* out) {
+  SetText(reference.kind, &out->kind);
+  SetText(reference.namespace_, &out->namespace_);
+  SetText(reference.name, &out->name);
+  SetText(reference.uid, &out->uid);
+  SetText(reference.api_version, &out->api_version);
+  SetText(reference.resource_version, &out->resource_version);
+  SetText(reference.field_path, &out->field_path);
 }
 
 std::shared_ptr<const Interested> InterestedIn(const RecorderOptions& options) {
@@ -102,15 +124,15 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
   auto [event, is_mine] = TakePooledEvent(maker_id_);
   if (!is_mine) SetCommon(event.get());
   // The same holds for these: each is set, whatever the occurrence.
-  event->metadata.namespace_.assign(object.namespace_.empty() ? std::string_view("default")
-                                                              : object.namespace_);
+  SetText(object.namespace_.empty() ? std::string_view("default") : object.namespace_,
+          &event->metadata.namespace_);
   MakeEventName(object.name, unique, &event->metadata.name);
   event->metadata.annotations = std::move(occurrence->annotations);
-  event->involved_object = object;
-  event->type = occurrence->type;
-  event->reason = occurrence->reason;
-  event->action = occurrence->action;
-  event->message = message;
+  SetReference(object, &event->involved_object);
+  SetText(occurrence->type, &event->type);
+  SetText(occurrence->reason, &event->reason);
+  SetText(occurrence->action, &event->action);
+  SetText(message, &event->message);
   event->related = std::move(occurrence->related);
   if (options_.api_choice) {
     // In neither style yet: it is spelled when it is delivered.
@@ -123,7 +145,7 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
     event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
     if (!exact) FitNewStyle(event.get());
   }
-  return event;
+  return std::move(event);  // a part of a structured binding is copied otherwise
 }
 
 void Recorder::State::Complain(std::string_view message, const Status& why) const {
