@@ -402,12 +402,15 @@ class Registry::Change final : public Race {
   }
 
   void Write(const store::Entry& current, const Event& old) {
-    const Event& event = outcome_.event;
-    std::string value = EncodeStored(event);
-    const bool goes = IsFinalized(event.metadata);
+    ObjectMeta& metadata = outcome_.event.metadata;
+    // It is not stored. Put aside, so that the event need not be copied without it.
+    std::string version = std::exchange(metadata.resource_version, {});
+    std::string value = EncodeStored(outcome_.event);
+    metadata.resource_version = std::move(version);
+    const bool goes = IsFinalized(metadata);
     if (!goes && value == *current.value) {
       // Nothing changes, so nothing is written, nobody is told, and its time goes on.
-      outcome_.event.metadata.resource_version = old.metadata.resource_version;
+      metadata.resource_version = old.metadata.resource_version;
       return Finish(std::move(outcome_));
     }
     if (target_.dry_run) return Finish(std::move(outcome_));

@@ -265,9 +265,10 @@ void RocksReader::ReadKeys(Reading& reading) const {
   if (!query.end.empty()) options.iterate_upper_bound = &upper_slice;
   const std::unique_ptr<rocksdb::Iterator> rows(
       rocks_.db().NewIterator(options, rocks_.versions()));
-  const auto next_key = [&rows] {
+  const auto go_on_with_heads = [&] {
     auto parsed = ParseVersionKey(ToView(rows->key()));
-    return parsed ? std::move(parsed->key) + '\0' : std::string();
+    if (!parsed) return reading.Fail(Damaged("key of a version", ToView(rows->key())));
+    ReadHeads(reading, *rows, std::move(parsed->key) + '\0');
   };
 
   std::string seen;        // the prefix of the key whose state is known
@@ -282,9 +283,7 @@ void RocksReader::ReadKeys(Reading& reading) const {
     const bool yet_to_come = RevisionOfVersionKey(row_key) > reading.at();
     if (older || yet_to_come) {
       // The heads know the next key, and the entries that were written last are in memory.
-      if (latest && ++passed > reading.found() + kFewPassed) {
-        return ReadHeads(reading, *rows, next_key());
-      }
+      if (latest && ++passed > reading.found() + kFewPassed) return go_on_with_heads();
       if (++steps <= kMaxSteps) {
         rows->Next();
         continue;
@@ -306,7 +305,7 @@ void RocksReader::ReadKeys(Reading& reading) const {
       if (reading.NeedsValue()) entry.value = std::make_shared<const std::string>(version->value);
       if (!reading.Add(std::move(entry))) break;
       // What is left is only to be counted.
-      if (latest && !reading.NeedsValue()) return ReadHeads(reading, *rows, next_key());
+      if (latest && !reading.NeedsValue()) return go_on_with_heads();
     }
     rows->Next();
   }

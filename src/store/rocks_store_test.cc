@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -293,6 +294,36 @@ TEST_F(RocksRowsTest, RulesThatChangeAndWritesThatFollowAgreeOnTheTime) {
   EXPECT_EQ(List(), "/b=2 ");
   Reopen();
   clock_.Advance(std::chrono::seconds(15));
+  store_->Maintain();
+  EXPECT_EQ(List(), "");
+}
+
+TEST_F(RocksRowsTest, AnEntryThatIsWrittenWhileItIsFoundDueStillGoesAtItsTime) {
+  int seconds = 100;
+  std::function<void()> at_the_look;
+  options_.schema.lifetime = [&](std::string_view, std::string_view) {
+    const std::chrono::seconds lifetime(seconds);
+    if (const auto meanwhile = std::exchange(at_the_look, nullptr)) meanwhile();
+    return lifetime;
+  };
+  Open();
+  ASSERT_TRUE(Put("/k", "0"));
+  clock_.Advance(std::chrono::seconds(50));
+  ASSERT_TRUE(Put("/k", "1"));
+  clock_.Advance(std::chrono::seconds(51));
+  // Its row comes due, and by the rule of now so does the entry. When that has been found it is
+  // written, by another rule, and relies on the row.
+  seconds = 5;
+  at_the_look = [&] {
+    seconds = 200;
+    ASSERT_TRUE(Put("/k", "2"));
+  };
+  store_->Maintain();
+  EXPECT_EQ(List(), "/k=2 ");
+  clock_.Advance(std::chrono::seconds(199));
+  store_->Maintain();
+  EXPECT_EQ(List(), "/k=2 ");
+  clock_.Advance(std::chrono::seconds(2));
   store_->Maintain();
   EXPECT_EQ(List(), "");
 }
