@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 
 namespace herald {
 namespace {
@@ -160,7 +161,7 @@ Status Broadcaster::Core::PublishLocked(Published&& published, Caller caller, bo
   ++next_position_;
   published.epoch = epoch_;
   if (incoming_.size() + kPrefetched < incoming_.capacity()) {
-    __builtin_prefetch(incoming_.data() + incoming_.size() + kPrefetched, /*to be written*/ 1);
+    PrefetchForWrite(incoming_.data() + incoming_.size() + kPrefetched);
   }
   incoming_.push_back(std::move(published));
   *wake = distributor_ == Distributor::kIdle ||
