@@ -255,7 +255,9 @@ bool Broadcaster::Core::TakeBatch() {
   if (unseen > 0) {
     const Status why(StatusReason::kServiceUnavailable, "no sink was started");
     for (std::size_t i = 0; i < unseen; ++i) {
-      Tell(batch_[i].interested.get(), Outcome::kNoSink, why);
+      // Mostly nobody is, and then this is what a round takes.
+      const Interested* const interested = batch_[i].interested.get();
+      if (interested != nullptr) Tell(interested, Outcome::kNoSink, why);
     }
   }
   return true;
