@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 
 namespace herald {
 namespace {
@@ -160,7 +161,7 @@ Status Broadcaster::Core::PublishLocked(Published&& published, Caller caller, bo
   ++next_position_;
   published.epoch = epoch_;
   if (incoming_.size() + kPrefetched < incoming_.capacity()) {
-    __builtin_prefetch(incoming_.data() + incoming_.size() + kPrefetched, /*to be written*/ 1);
+    PrefetchForWrite(incoming_.data() + incoming_.size() + kPrefetched);
   }
   incoming_.push_back(std::move(published));
   *wake = distributor_ == Distributor::kIdle ||
@@ -254,7 +255,9 @@ bool Broadcaster::Core::TakeBatch() {
   if (unseen > 0) {
     const Status why(StatusReason::kServiceUnavailable, "no sink was started");
     for (std::size_t i = 0; i < unseen; ++i) {
-      Tell(batch_[i].interested.get(), Outcome::kNoSink, why);
+      // Mostly nobody is, and then this is what a round takes.
+      const Interested* const interested = batch_[i].interested.get();
+      if (interested != nullptr) Tell(interested, Outcome::kNoSink, why);
     }
   }
   return true;

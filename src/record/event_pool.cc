@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/prefetch.h"
 
 namespace herald {
 namespace {
@@ -115,7 +116,7 @@ void Prefetch(const Slot* slot) {
   constexpr std::size_t kCacheLine = 64;
   const auto* const bytes = reinterpret_cast<const std::byte*>(slot);
   for (std::size_t at = 0; at < sizeof(Slot); at += kCacheLine) {
-    __builtin_prefetch(bytes + at, /*to be written*/ 1);
+    PrefetchForWrite(bytes + at);
   }
 }
 
