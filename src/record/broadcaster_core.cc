@@ -15,7 +15,7 @@ namespace {
 // for one event as for a hundred; where threads record on all processors it also takes one
 // of these away from them. Short enough that nobody misses an event meanwhile; and when the
 // queue fills up it is called earlier.
-constexpr std::chrono::microseconds kLinger{200};
+constexpr std::chrono::microseconds kLinger{100};
 
 // How many calls may find the queue full and let go of their processor before they look
 // once more, per round of the distributor. It may well be they who keep it from running:
@@ -143,8 +143,9 @@ bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
 bool Broadcaster::Core::FillingUp(Caller caller) const {
   // Where everybody waits nothing is lost, and the fewer rounds the better.
   const bool all_wait = caller == Caller::kWaits && options_.when_full == WhenFull::kWait;
-  return occupied_ > options_.incoming_events / 4 * (all_wait ? 3 : 1) ||
-         occupied_bytes_ > options_.queue_bytes / 4 * (all_wait ? 2 : 1);
+  const std::size_t part = all_wait ? 2 : 4;
+  return occupied_ > options_.incoming_events / part ||
+         occupied_bytes_ > options_.queue_bytes / part;
 }
 
 Status Broadcaster::Core::PublishLocked(Published&& published, Caller caller, bool* wake) {
