@@ -169,7 +169,7 @@ class Checker {
       if (newest || !entries.contains(entry)) ++expected_index_rows_;
     }
     for (const auto& [index, value] : entries) {
-      if (!AnyRow(rocks_.index(), IndexKey(index, value, parsed.key, 0),
+      if (!AnyRow(*index_rows_, IndexKey(index, value, parsed.key, 0),
                   IndexKey(index, value, parsed.key, parsed.revision))) {
         Fault(fmt::format("version {} of {} is not in index {}", parsed.revision,
                           Quoted(parsed.key), index));
@@ -178,14 +178,16 @@ class Checker {
     newer_entries_ = std::move(entries);
   }
 
-  // Whether there is a row in [first, last].
-  bool AnyRow(rocksdb::ColumnFamilyHandle* family, const std::string& first,
-              const std::string& last) const {
+  // For AnyRow(), which is asked once for each row: to make one takes longer than to use it.
+  std::unique_ptr<rocksdb::Iterator> RowsOf(rocksdb::ColumnFamilyHandle* family) const {
     rocksdb::ReadOptions options;
     options.total_order_seek = true;
-    const std::unique_ptr<rocksdb::Iterator> rows(rocks_.db().NewIterator(options, family));
-    rows->Seek(first);
-    return rows->Valid() && ToView(rows->key()) <= last;
+    return std::unique_ptr<rocksdb::Iterator>(rocks_.db().NewIterator(options, family));
+  }
+  // Whether there is a row in [first, last].
+  static bool AnyRow(rocksdb::Iterator& rows, const std::string& first, const std::string& last) {
+    rows.Seek(first);
+    return rows.Valid() && ToView(rows.key()) <= last;
   }
 
   void CheckVersion(const ParsedVersionKey& parsed, const VersionRow& version, Revision newer) {
@@ -271,7 +273,7 @@ class Checker {
       const auto row = ParseIndexKey(key);
       if (!row) {
         Fault(fmt::format("the row {} of the index is damaged", Quoted(key)));
-      } else if (!AnyRow(rocks_.versions(), VersionKey(row->key, INT64_MAX),
+      } else if (!AnyRow(*version_rows_, VersionKey(row->key, INT64_MAX),
                          VersionKey(row->key, row->revision))) {
         Fault(fmt::format("index {} has {} for {} since revision {}, and no such version exists",
                           row->index, Quoted(row->value), Quoted(row->key), row->revision));
@@ -306,6 +308,8 @@ class Checker {
   const RocksDbOptions& options_;
   const Schema& schema_;
   const State state_;
+  const std::unique_ptr<rocksdb::Iterator> index_rows_ = RowsOf(rocks_.index());
+  const std::unique_ptr<rocksdb::Iterator> version_rows_ = RowsOf(rocks_.versions());
   CheckReport report_;
   std::vector<Revision> with_expiry_;  // sorted; eight bytes for each entry of the store
   // Of the version that came before, if that was of the same key.
