@@ -346,7 +346,7 @@ Status RocksDb::ReadOrInitialise(const RocksDbOptions& options) {
   if (*version != kFormatVersion) {
     return Status(StatusReason::kInvalid,
                   fmt::format("the store in {} has format {}, and this program reads format {} "
-                              "only: use the program that wrote it",
+                              "only: use the program that wrote it, or another directory",
                               options.directory.string(), *version, kFormatVersion));
   }
   status = db_->Get({}, meta(), ToSlice(kStateKey), &row);
