@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "api/quote.h"
+#include "base/copy_bytes.h"
 
 namespace herald {
 namespace {
@@ -114,13 +115,7 @@ bool JsonReader::NextMemberAnyhow() {
 
 bool JsonReader::NextElement() { return ExpectAfterValue(']', "after array element"); }
 
-void JsonReader::KeepText(std::string_view text, std::string* out) {
-  if (text.size() <= out->capacity()) {
-    out->assign(text);
-  } else {
-    *out = std::string(text);  // assign() would take up to twice the room
-  }
-}
+void JsonReader::KeepLongText(std::string_view text, std::string* out) { KeepText(text, out); }
 
 std::string_view JsonReader::ReadOddString() {
   ++pos_;

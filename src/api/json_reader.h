@@ -103,7 +103,7 @@ class HERALD_EXPORT JsonReader {
     const std::string_view text = ReadStringView();
     if (text.size() > kShortText || left() < kShortText || out->capacity() != kShortText ||
         text.data() != start) {
-      return KeepText(text, out);
+      return KeepLongText(text, out);
     }
     // Most texts are short. To copy as much as fits takes two moves, and a copy of any other
     // size two calls. What is too much of it belongs to the rest of the document.
@@ -191,7 +191,8 @@ class HERALD_EXPORT JsonReader {
   // What the calls of these names do where white space or an error is next.
   Type PeekAnyhow();
   bool NextMemberAnyhow();
-  static void KeepText(std::string_view text, std::string* out);
+  // Not inlined, to keep ReadString() short.
+  static void KeepLongText(std::string_view text, std::string* out);
   // A string with escapes, bytes beyond ASCII or no end.
   std::string_view ReadOddString();
   bool Fail(std::string_view context);

@@ -224,15 +224,13 @@ class ProtobufDecoder {
     return is_number ? WireType::kVarint : WireType::kBytes;
   }();
 
-  static void Value(ProtobufReader* reader, std::string* out) { Assign(reader->Bytes(), out); }
-  static void Assign(std::string_view text, std::string* out) {
+  static void Value(ProtobufReader* reader, std::string* out) {
+    const std::string_view text = reader->Bytes();
     // Kubernetes writes empty texts as well: a third of those in an event.
     if (text.empty()) {
       out->clear();
-    } else if (text.size() <= out->capacity()) {
-      out->assign(text);
     } else {
-      *out = std::string(text);  // assign() would take up to twice the room
+      KeepText(text, out);
     }
   }
 
@@ -243,16 +241,8 @@ class ProtobufDecoder {
     Value(reader, out);
   }
   static void ValueOver(ProtobufReader* reader, std::string* out) {
-    const std::string_view text = reader->Bytes();
-    if (text.size() > out->size() || out->capacity() > kMaxKeptText) {
-      EmptyForReuse(out);
-      Assign(text, out);
-    } else {
-      // Most texts of a watch are as long as in the event before. Unlike assign() this is
-      // inlined, and takes a fraction of its time.
-      out->erase(text.size());
-      CopyBytes(text.data(), text.size(), out->data());
-    }
+    if (out->capacity() > kMaxKeptText) EmptyForReuse(out);
+    OverwriteText(reader->Bytes(), out);
   }
   template <typename T>
     requires requires { Schema<T, kApi>::kGoName; }
@@ -466,25 +456,27 @@ Result<Envelope> OpenEnvelope(std::string_view data) {
   return envelope;
 }
 
-// What is in an envelope if that is a `kind` of `api`, decoded by `decode`: bool(std::string_view
-// object, std::string* error).
+// What is in an envelope if that is a `kind` of `api`, decoded by `decode`: bool(decoder of `api`,
+// std::string_view object, std::string* error).
 template <typename Decode>
 Status ReadObject(std::string_view kind, std::string_view data, EventApi api, Decode&& decode) {
   const Result<Envelope> envelope = OpenEnvelope(data);
   if (!envelope) return Unrecognized(envelope.error().message(), kind, data);
   if (Status type = CheckType(envelope->type, kind, api, data); !type.ok()) return type;
   std::string error;
-  return decode(envelope->object, &error) ? Status() : CannotBeHandled(kind, error);
+  const bool ok = WithApi(api, [&](auto constant) {
+    return decode(ProtobufDecoder<constant()>(), envelope->object, &error);
+  });
+  return ok ? Status() : CannotBeHandled(kind, error);
 }
 
 template <typename T>
 Result<T> DecodeAs(std::string_view kind, std::string_view data, EventApi api) {
   Result<T> object(std::in_place);
-  Status refusal = ReadObject(kind, data, api, [&](std::string_view bytes, std::string* error) {
-    return WithApi(api, [&](auto constant) {
-      return ProtobufDecoder<constant()>::Message(bytes, &*object, error);
-    });
-  });
+  Status refusal =
+      ReadObject(kind, data, api, [&](auto decoder, std::string_view bytes, std::string* error) {
+        return decoder.Message(bytes, &*object, error);
+      });
   if (!refusal.ok()) object = std::move(refusal);
   return object;  // the only return, so that the event is never moved
 }
@@ -578,11 +570,10 @@ class ProtobufCodecImpl final : public Codec {
         *this, type_name, object,
         [&](Event* event) {
           if (object.size() > kMaxRequestBytes) return TooLarge();
-          return ReadObject("Event", object, api, [&](std::string_view bytes, std::string* error) {
-            return WithApi(api, [&](auto constant) {
-              return ProtobufDecoder<constant()>::MessageOver(bytes, event, error);
-            });
-          });
+          return ReadObject("Event", object, api,
+                            [&](auto decoder, std::string_view bytes, std::string* error) {
+                              return decoder.MessageOver(bytes, event, error);
+                            });
         },
         out);
   }

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 namespace herald {
 
@@ -26,6 +28,27 @@ inline void CopyBytes(const char* from, std::size_t size, char* to) {
     to[size / 2] = from[size / 2];
     to[size - 1] = from[size - 1];
   }
+}
+
+// Sets *out to `text` for good: with no more memory than that takes.
+inline void KeepText(std::string_view text, std::string* out) {
+  if (text.size() <= out->capacity()) {
+    out->assign(text);
+  } else {
+    *out = std::string(text);  // assign() would take up to twice the room
+  }
+}
+
+// The same for a text of an event that was another event before, where most are as long as the
+// text that they take the place of. Unlike assign() this is inlined, and takes a fraction of its
+// time.
+inline void OverwriteText(std::string_view text, std::string* out) {
+  if (text.size() > out->size()) {
+    KeepText(text, out);
+    return;
+  }
+  out->erase(text.size());
+  CopyBytes(text.data(), text.size(), out->data());
 }
 
 }  // namespace herald

@@ -140,15 +140,14 @@ bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
          (occupied_ == 0 || occupied_bytes_ + bytes <= options_.queue_bytes);
 }
 
-bool Broadcaster::Core::FillingUp(Caller caller) const {
-  // Where everybody waits nothing is lost, and the fewer rounds the better.
-  const bool all_wait = caller == Caller::kWaits && options_.when_full == WhenFull::kWait;
-  const std::size_t part = all_wait ? 2 : 4;
+bool Broadcaster::Core::FillingUp() const {
+  // Whoever waits for room loses nothing, and the fewer rounds the better.
+  const std::size_t part = options_.when_full == WhenFull::kWait ? 2 : 4;
   return occupied_ > options_.incoming_events / part ||
          occupied_bytes_ > options_.queue_bytes / part;
 }
 
-Status Broadcaster::Core::PublishLocked(Published&& published, Caller caller, bool* wake) {
+Status Broadcaster::Core::PublishLocked(Published&& published, bool* wake) {
   if (stopped_) {
     ++lost_;
     return AlreadyStopped();
@@ -166,7 +165,7 @@ Status Broadcaster::Core::PublishLocked(Published&& published, Caller caller, bo
   }
   incoming_.push_back(std::move(published));
   *wake = distributor_ == Distributor::kIdle ||
-          (distributor_ == Distributor::kLingering && FillingUp(caller));
+          (distributor_ == Distributor::kLingering && FillingUp());
   if (*wake) distributor_ = Distributor::kWorking;
   return Status();
 }
@@ -182,7 +181,7 @@ Status Broadcaster::Core::Publish(Published published) {
       std::this_thread::yield();
       lock.Lock();
     }
-    status = PublishLocked(std::move(published), Caller::kDrops, &wake);
+    status = PublishLocked(std::move(published), &wake);
   }
   if (wake) ScheduleDistribution();
   return status;
@@ -195,8 +194,8 @@ Status Broadcaster::Core::PublishWaiting(Published published) {
   {
     MutexLock lock(mu_);
     room_.Wait(lock, [&]() REQUIRES(mu_) { return stopped_ || HasRoom(published.bytes); });
-    status = PublishLocked(std::move(published), Caller::kWaits, &wake);
-    filling_up = FillingUp(Caller::kWaits);
+    status = PublishLocked(std::move(published), &wake);
+    filling_up = FillingUp();
   }
   if (wake && filling_up) {
     HelpDistribute();
@@ -285,7 +284,7 @@ void Broadcaster::Core::Distribute() {
     MutexLock lock(mu_);
     occupied_ -= batch_size_;
     occupied_bytes_ -= batch_bytes_;
-    linger = may_linger_ && !FillingUp(Caller::kWaits);
+    linger = may_linger_ && !FillingUp();
     if (linger) distributor_ = Distributor::kLingering;
   }
   room_.NotifyAll();

@@ -76,13 +76,10 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   //                      `----- many events ------' or some, after a while
   enum class Distributor : std::uint8_t { kIdle, kWorking, kLingering };
 
-  // What a caller does when there is no room.
-  enum class Caller : std::uint8_t { kDrops, kWaits };
-
-  Status PublishLocked(Published&& published, Caller caller, bool* wake) REQUIRES(mu_);
+  Status PublishLocked(Published&& published, bool* wake) REQUIRES(mu_);
   bool HasRoom(std::size_t bytes) const REQUIRES(mu_);
   // Whether the queue may be full before the distributor comes by itself.
-  bool FillingUp(Caller caller) const REQUIRES(mu_);
+  bool FillingUp() const REQUIRES(mu_);
   // Lets Distribute() run soon, or after all that the executor has to do by now. There
   // is never more than one call to come.
   void ScheduleDistribution();

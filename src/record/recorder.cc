@@ -45,25 +45,14 @@ bool IsEvent(const ObjectReference& object) {
          (object.api_version == "v1" || object.api_version.starts_with("events.k8s.io/"));
 }
 
-// Sets a text of an event that has been another before. Most are as long as the earlier one,
-// and so short that a call would take longer than to copy them.
-void SetText(std::string_view text, std::string* out) {
-  if (text.size() > out->size()) {
-    out->assign(text);
-    return;
-  }
-  CopyBytes(text.data(), text.size(), out->data());
-  out->erase(text.size());
-}
-
 void SetReference(const ObjectReference& reference, ObjectReference* out) {
-  SetText(reference.kind, &out->kind);
-  SetText(reference.namespace_, &out->namespace_);
-  SetText(reference.name, &out->name);
-  SetText(reference.uid, &out->uid);
-  SetText(reference.api_version, &out->api_version);
-  SetText(reference.resource_version, &out->resource_version);
-  SetText(reference.field_path, &out->field_path);
+  OverwriteText(reference.kind, &out->kind);
+  OverwriteText(reference.namespace_, &out->namespace_);
+  OverwriteText(reference.name, &out->name);
+  OverwriteText(reference.uid, &out->uid);
+  OverwriteText(reference.api_version, &out->api_version);
+  OverwriteText(reference.resource_version, &out->resource_version);
+  OverwriteText(reference.field_path, &out->field_path);
 }
 
 std::shared_ptr<const Interested> InterestedIn(const RecorderOptions& options) {
@@ -124,15 +113,15 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
   auto [event, is_mine] = TakePooledEvent(maker_id_);
   if (!is_mine) SetCommon(event.get());
   // The same holds for these: each is set, whatever the occurrence.
-  SetText(object.namespace_.empty() ? std::string_view("default") : object.namespace_,
-          &event->metadata.namespace_);
+  OverwriteText(object.namespace_.empty() ? std::string_view("default") : object.namespace_,
+                &event->metadata.namespace_);
   MakeEventName(object.name, unique, &event->metadata.name);
   event->metadata.annotations = std::move(occurrence->annotations);
   SetReference(object, &event->involved_object);
-  SetText(occurrence->type, &event->type);
-  SetText(occurrence->reason, &event->reason);
-  SetText(occurrence->action, &event->action);
-  SetText(message, &event->message);
+  OverwriteText(occurrence->type, &event->type);
+  OverwriteText(occurrence->reason, &event->reason);
+  OverwriteText(occurrence->action, &event->action);
+  OverwriteText(message, &event->message);
   event->related = std::move(occurrence->related);
   if (options_.api_choice) {
     // In neither style yet: it is spelled when it is delivered.
