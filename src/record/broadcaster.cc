@@ -25,6 +25,18 @@ class Watcher::Impl {
 
   Channel& channel() { return *channel_; }
 
+  // An empty vector for what is taken from the channel, with the room of the one that was given
+  // back last: the channel takes it in exchange for its own.
+  std::vector<Published> BorrowRoom() {
+    MutexLock lock(mu_);
+    return std::exchange(room_, {});
+  }
+  void GiveBackRoom(std::vector<Published> room) {
+    room.clear();
+    MutexLock lock(mu_);
+    room_.swap(room);
+  }
+
   void Stop() {
     if (const auto core = core_.lock()) {
       core->RemoveChannel(channel_);
@@ -36,6 +48,8 @@ class Watcher::Impl {
  private:
   const std::weak_ptr<Broadcaster::Core> core_;
   const std::shared_ptr<Channel> channel_;
+  Mutex mu_;
+  std::vector<Published> room_ GUARDED_BY(mu_);
 };
 
 Watcher::Watcher(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -58,11 +72,12 @@ std::optional<Watcher::Item> Watcher::TryNext() {
 }
 
 std::vector<Watcher::Item> Watcher::NextBatch(std::size_t max) {
-  std::vector<Published> taken;
+  std::vector<Published> taken = impl_->BorrowRoom();
   impl_->channel().WaitAndTake(max, &taken);
   std::vector<Item> items;
   items.reserve(taken.size());
   for (Published& published : taken) items.push_back({published.type, std::move(published.event)});
+  impl_->GiveBackRoom(std::move(taken));
   return items;
 }
 

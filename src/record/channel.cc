@@ -29,15 +29,14 @@ bool Channel::EvictNormal(std::vector<Published>* evicted) {
 
 std::size_t Channel::Offer(const std::vector<Published>& batch, std::uint64_t base,
                            std::size_t from) {
-  return OfferEach(batch, base, from, [](const Published& published) { return published; });
+  return OfferEach(batch.begin(), batch.size(), base, from);
 }
 
 std::size_t Channel::OfferLast(std::vector<Published>* batch, std::uint64_t base, std::size_t from,
                                std::size_t bytes) {
   const std::size_t size = batch->size();
   if (from == 0 && base >= options_.first_position && SwapIn(batch, bytes)) return size;
-  return OfferEach(*batch, base, from,
-                   [](Published& published) -> Published&& { return std::move(published); });
+  return OfferEach(std::make_move_iterator(batch->begin()), size, base, from);
 }
 
 bool Channel::SwapIn(std::vector<Published>* batch, std::size_t bytes) {
@@ -59,30 +58,46 @@ void Channel::TellOfItems() {
   if (hooks_.on_items) hooks_.on_items();
 }
 
-template <typename Batch, typename Get>
-std::size_t Channel::OfferEach(Batch& batch, std::uint64_t base, std::size_t from, Get get) {
+template <typename Iterator>
+bool Channel::AppendAll(Iterator first, Iterator last) {
+  std::size_t bytes = 0;
+  for (Iterator each = first; each != last; ++each) bytes += each->bytes;
+  const auto count = static_cast<std::size_t>(last - first);
+  if (Waiting() + count > options_.max_events || bytes_ + bytes > options_.max_bytes) return false;
+  queue_.insert(queue_.end(), first, last);
+  bytes_ += bytes;
+  return true;
+}
+
+template <typename Iterator>
+std::size_t Channel::OfferEach(Iterator batch, std::size_t size, std::uint64_t base,
+                               std::size_t from) {
   std::vector<Published> dropped;
   bool wake = false;
   std::size_t i = from;
   if (base + i < options_.first_position) {
-    i = std::min<std::uint64_t>(batch.size(), options_.first_position - base);
+    i = std::min<std::uint64_t>(size, options_.first_position - base);
   }
+  const auto at = [batch](std::size_t index) { return batch + static_cast<std::ptrdiff_t>(index); };
   {
     MutexLock lock(mu_);
-    if (closed_) {
-      for (; i < batch.size(); ++i) dropped.push_back(get(batch[i]));
-    }
     const bool was_empty = Waiting() == 0;
-    for (; i < batch.size(); ++i) {
-      auto& published = batch[i];
+    if (closed_) {
+      dropped.assign(at(i), at(size));
+      i = size;
+    } else if (AppendAll(at(i), at(size))) {
+      i = size;
+    }
+    for (; i < size; ++i) {
+      const Published& published = *at(i);
       while (!HasRoom(published.bytes) && options_.prefer_warnings &&
              published.event->type == kWarning && EvictNormal(&dropped)) {
       }
       if (HasRoom(published.bytes)) {
         bytes_ += published.bytes;
-        queue_.push_back(get(published));
+        queue_.push_back(*at(i));
       } else if (options_.when_full == WhenFull::kDrop) {
-        dropped.push_back(get(published));
+        dropped.push_back(*at(i));
       } else {
         wants_room_ = true;
         break;

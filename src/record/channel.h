@@ -76,8 +76,13 @@ class Channel {
   bool EvictNormal(std::vector<Published>* evicted) REQUIRES(mu_);
   bool SwapIn(std::vector<Published>* batch, std::size_t bytes) EXCLUDES(mu_);
   void TellOfItems();
-  template <typename Batch, typename Get>
-  std::size_t OfferEach(Batch& batch, std::uint64_t base, std::size_t from, Get get) EXCLUDES(mu_);
+  // Puts all of them into the queue at once, which is faster than one by one, if they fit.
+  template <typename Iterator>
+  bool AppendAll(Iterator first, Iterator last) REQUIRES(mu_);
+  // `batch` moves its events or copies them.
+  template <typename Iterator>
+  std::size_t OfferEach(Iterator batch, std::size_t size, std::uint64_t base, std::size_t from)
+      EXCLUDES(mu_);
   void CloseAndMaybe(bool discard) EXCLUDES(mu_);
   std::size_t TakeLocked(std::size_t max, std::vector<Published>* out) REQUIRES(mu_);
 
