@@ -1,5 +1,6 @@
 #include "store/etcd/etcd_rpc.h"
 
+#include <absl/synchronization/mutex.h>
 #include <fmt/core.h>
 #include <grpc/support/log.h>
 
@@ -63,6 +64,10 @@ void KeepGrpcQuiet() {
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   });
 }
+
+// Where abseil is built with assertions, as Debian's is, every lock of gRPC's goes into a graph
+// that is searched for deadlocks: a sixth of what 256 creates at once cost heraldd.
+void KeepGrpcFast() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
 std::chrono::system_clock::time_point Deadline(nanoseconds left) {
   return std::chrono::system_clock::now() +
@@ -175,6 +180,7 @@ Result<std::unique_ptr<EtcdRpc>> EtcdRpc::Open(EtcdClientOptions options) {
     tls = *std::move(read);
   }
   KeepGrpcQuiet();
+  KeepGrpcFast();
   return std::unique_ptr<EtcdRpc>(
       new EtcdRpc(std::move(options), std::move(addresses), std::move(tls)));
 }
