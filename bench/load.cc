@@ -213,33 +213,42 @@ class Watchers {
                             .headers = {{"authorization", "Bearer " + options.token},
                                         {"accept-encoding", "identity"}},
                             .body = {}};
-      calls_.push_back(client_->Start(std::move(request), {},
-                                      {.head =
-                                           [this](const http::ResponseHead& head) {
-                                             if (head.status == 200) opened_.fetch_add(1);
-                                           },
-                                       .data =
-                                           [&count](std::string_view data) {
-                                             count.fetch_add(
-                                                 std::count(data.begin(), data.end(), '\n'),
-                                                 std::memory_order_relaxed);
-                                           },
-                                       .done = {}}));
+      calls_.push_back(client_->Start(
+          std::move(request), {},
+          {.head =
+               [this](const http::ResponseHead& head) {
+                 if (head.status == 200) opened_.fetch_add(1);
+               },
+           .data =
+               [&count](std::string_view data) {
+                 count.fetch_add(std::count(data.begin(), data.end(), '\n'),
+                                 std::memory_order_relaxed);
+               },
+           .done =
+               [this](const Status& status) {
+                 if (ended_.fetch_add(1) > 0 || stopping_) return;
+                 std::cerr << "load: a watch has ended: " << status.message() << "\n";
+               }}));
     }
-    while (opened_.load() < options.watchers)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    Await(opened_);
   }
   ~Watchers() {
+    stopping_ = true;
     for (const http::Client::CallId call : calls_) client_->Cancel(call);
+    Await(ended_);
   }
 
-  // Until each has received that many frames, or nothing has come for ten seconds.
+  // How many have ended by themselves, which none should.
+  int ended() const { return ended_.load(); }
+
+  // Until each has received that many frames, one has ended, or nothing has come for ten
+  // seconds.
   std::int64_t WaitFor(std::int64_t each) {
     std::int64_t before = -1;
     for (int quiet = 0; quiet < 1000; ++quiet) {
       std::int64_t total = 0;
       for (const std::atomic<std::int64_t>& count : counts_) total += count.load();
-      if (total >= each * static_cast<std::int64_t>(counts_.size())) return total;
+      if (total >= each * static_cast<std::int64_t>(counts_.size()) || ended() > 0) return total;
       if (total != before) quiet = 0;
       before = total;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -248,9 +257,17 @@ class Watchers {
   }
 
  private:
+  // Until it has counted all of them.
+  void Await(const std::atomic<int>& number) const {
+    while (number.load() < static_cast<int>(counts_.size()))
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
   http::Client* const client_;
   std::vector<std::atomic<std::int64_t>> counts_;
   std::atomic<int> opened_{0};
+  std::atomic<int> ended_{0};
+  std::atomic<bool> stopping_{false};
   std::vector<http::Client::CallId> calls_;
 };
 
@@ -371,6 +388,7 @@ int Main(int argc, char** argv) {
   Results results;
   for (const auto& lane : lanes) lane->AddTo(&results);
   const std::int64_t deliveries = watchers ? watchers->WaitFor(results.completed) : 0;
+  if (watchers) results.failed += watchers->ended();
   const double wall = std::chrono::duration<double>(SteadyClock::now() - begun).count();
   const double cpu = std::chrono::duration<double>(OwnCpu() - cpu_before).count();
   watchers.reset();

@@ -45,6 +45,7 @@ class Http1ServerTest : public testing::Test {
     void End() override {}
     void Abort() override {}
     std::size_t queued() const override { return 0; }
+    std::size_t fair_share() const override { return 1; }
     void Observe(std::function<void()> /*drained*/, std::function<void()> /*closed*/) override {}
   };
 

@@ -396,6 +396,9 @@ void Http2Server::OnAnswer(Answer& answer, SteadyTime now) {
   answer.Acknowledge();
   if (!stream->submitted) {
     SubmitAnswer(*stream);
+  } else if (answer.Read(nullptr, 0).aborted) {
+    // Now, and not when the peer has room for more of it.
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
   } else if (stream->deferred) {
     stream->deferred = false;
     stream->progress = now;

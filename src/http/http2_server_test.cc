@@ -584,6 +584,49 @@ TEST(Http2Server, RequestsWaitWhileTooMuchIsUnread) {
   EXPECT_EQ(c.connection.Take().request.target, "/next");
 }
 
+TEST(Http2Server, StreamsThatKeepToTheirShareAreNotCut) {
+  ServerOptions options;
+  options.max_queued_bytes = 100'000;
+  Conversation c(options, /*manual_window=*/true);
+  constexpr std::size_t kStreams = 20;
+  std::vector<std::shared_ptr<Responder>> streams;
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    c.client.Ask("GET", "/watch");
+    c.Talk();
+    streams.push_back(c.connection.Take().responder);
+    streams.back()->Start({});
+  }
+  EXPECT_EQ(streams.front()->fair_share(), 100'000U / 2 / kStreams);
+  // Nobody reads: at first the windows of HTTP/2 take some of it.
+  for (int i = 0; i < 1000; ++i) {
+    for (const auto& stream : streams) {
+      if (stream->queued() < stream->fair_share()) stream->Write(MakeChunk(std::string(700, 'x')));
+    }
+    c.Talk();
+  }
+  for (const auto& stream : streams) EXPECT_GE(stream->queued(), stream->fair_share());
+  EXPECT_FALSE(c.connection.group->overflow);
+
+  // Who has gone leaves its share to the others.
+  while (streams.size() > 1) streams.pop_back();
+  c.Talk();
+  EXPECT_EQ(streams.front()->fair_share(), 50'000U);
+}
+
+TEST(Http2Server, OnePieceOfAStreamIsTakenWhateverItsSize) {
+  ServerOptions options;
+  options.max_queued_bytes = 10'000;
+  Conversation c(options, /*manual_window=*/true);
+  c.client.Ask("GET", "/watch");
+  c.Talk();
+  const auto stream = c.connection.Take().responder;
+  stream->Start({});
+  EXPECT_EQ(stream->Write(MakeChunk(std::string(100'000, 'x'))), 100'000U);
+  EXPECT_FALSE(c.connection.group->overflow);
+  EXPECT_EQ(stream->Write(MakeChunk("one more")), 0U);
+  EXPECT_TRUE(c.connection.group->overflow);
+}
+
 TEST(Http2Server, AnAbortedStreamEndsWithAnError) {
   Conversation c;
   const std::int32_t before = c.client.Ask("GET", "/before");

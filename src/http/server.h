@@ -65,6 +65,9 @@ class Responder {
 
   // Bytes queued and not yet on their way.
   virtual std::size_t queued() const = 0;
+  // How many there may be so that all streams of the connection find room, however many there
+  // are by now. A writer that knows no tighter bound stops here; one piece is always taken.
+  virtual std::size_t fair_share() const = 0;
 
   // `drained` is called on the connection's thread each time the queue has become
   // empty, `closed` once when the peer has gone away or the server stops, before
@@ -101,7 +104,8 @@ struct ServerOptions {
                                                         // handler can refuse in its words
   std::size_t max_buffered_bytes = 256 * 1024 * 1024;   // bodies of all requests that are being
                                                         // read or answered; over it: 503
-  // Unread answers of one connection. Streams over it are cut off with the connection.
+  // Unread answers of one connection. Streams over it are cut off with the connection, but one
+  // piece of a stream of which nothing else is unread may exceed it.
   // Whole answers may be larger, as long lists are: while they are, HTTP/2 requests of
   // that connection wait, and at 16 times the bound (several such answers) it is cut.
   std::size_t max_queued_bytes = 4 * 1024 * 1024;

@@ -68,6 +68,7 @@ void Answer::Start(ResponseHead head) {
     const MutexLock lock(mu_);
     if (phase_ != Phase::kNothing || released_ || aborted_) return;
     phase_ = Phase::kStream;
+    group_->streams.fetch_add(1, std::memory_order_relaxed);
     head_ = std::move(head);
     push = Schedule();
     if (draining_) closed = TakeClosed();
@@ -84,7 +85,8 @@ std::size_t Answer::Write(Chunk chunk) {
     if (phase_ != Phase::kStream || ended_ || aborted_ || released_ || !chunk || chunk->empty())
       return queued_;
     const std::size_t size = chunk->size();
-    if (group_->streamed_bytes.fetch_add(size) + size > group_->max_queued_bytes) {
+    const std::size_t factor = queued_ == 0 ? AnswerGroup::kWholeFactor : 1;
+    if (group_->streamed_bytes.fetch_add(size) + size > factor * group_->max_queued_bytes) {
       group_->streamed_bytes -= size;
       group_->overflow = true;
       push = AbortLocked();
@@ -132,6 +134,12 @@ bool Answer::AbortLocked() {
 std::size_t Answer::queued() const {
   const MutexLock lock(mu_);
   return queued_;
+}
+
+std::size_t Answer::fair_share() const {
+  // Half of the bound is for the last piece of each, which may be a little too much.
+  const std::size_t streams = group_->streams.load(std::memory_order_relaxed);
+  return group_->max_queued_bytes / 2 / std::max<std::size_t>(streams, 1);
 }
 
 void Answer::Observe(std::function<void()> drained, std::function<void()> closed) {
@@ -240,6 +248,7 @@ void Answer::Release() {
     released_ = true;
     Discard();
     if (!ended_) closed = TakeClosed();
+    if (phase_ == Phase::kStream) group_->streams.fetch_sub(1, std::memory_order_relaxed);
     drained.swap(drained_);
     unused.swap(closed_);
     group_->counters->streams.fetch_sub(1, std::memory_order_relaxed);
@@ -290,6 +299,7 @@ class AnswerResponder final : public Responder {
   void End() override { answer_->End(); }
   void Abort() override { answer_->Abort(); }
   std::size_t queued() const override { return answer_->queued(); }
+  std::size_t fair_share() const override { return answer_->fair_share(); }
   void Observe(std::function<void()> drained, std::function<void()> closed) override {
     answer_->Observe(std::move(drained), std::move(closed));
   }

@@ -94,15 +94,17 @@ struct AnswerGroup {
         connection(connection_number),
         max_queued_bytes(max_queued) {}
 
-  // Whole answers may add up to so many times max_queued_bytes. They are exempt from the
-  // bound itself, because a long list is larger than any bound that would be fit for
-  // streams, but a peer that asks for a thousand of them and reads none is not.
+  // Whole answers, and single pieces of streams, may add up to so many times
+  // max_queued_bytes. They are exempt from the bound itself, because a long list is larger
+  // than any bound that would be fit for streams, but a peer that asks for a thousand of
+  // them and reads none is not.
   static constexpr std::size_t kWholeFactor = 16;
 
   const std::shared_ptr<ReadyList> ready;
   const std::shared_ptr<ServerCounters> counters;
   const std::uint64_t connection;
   const std::size_t max_queued_bytes;
+  std::atomic<std::size_t> streams{0};         // answers that come in pieces
   std::atomic<std::size_t> streamed_bytes{0};  // queued by Write()
   std::atomic<std::size_t> whole_bytes{0};     // queued by Send()
   std::atomic<bool> overflow{false};           // over a bound: the connection is to be cut
@@ -129,6 +131,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void End();
   void Abort();
   std::size_t queued() const;
+  std::size_t fair_share() const;
   void Observe(std::function<void()> drained, std::function<void()> closed);
 
   // The last Responder has gone, or the handler threw.

@@ -136,6 +136,7 @@ class FrontDoor::CountedResponder final : public http::Responder,
     inner_->Abort();
   }
   std::size_t queued() const override { return inner_->queued(); }
+  std::size_t fair_share() const override { return inner_->fair_share(); }
   void Observe(std::function<void()> drained, std::function<void()> closed) override {
     inner_->Observe(std::move(drained), std::move(closed));
   }

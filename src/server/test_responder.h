@@ -45,6 +45,10 @@ class TestResponder final : public http::Responder {
     MutexLock lock(mu_);
     return queued_;
   }
+  std::size_t fair_share() const override {
+    MutexLock lock(mu_);
+    return fair_share_;
+  }
   void Observe(std::function<void()> drained, std::function<void()> closed) override {
     MutexLock lock(mu_);
     drained_ = std::move(drained);
@@ -55,6 +59,11 @@ class TestResponder final : public http::Responder {
   void StopReading() {
     MutexLock lock(mu_);
     reads_ = false;
+  }
+  // As if other streams had come to the connection.
+  void SetFairShare(std::size_t bytes) {
+    MutexLock lock(mu_);
+    fair_share_ = bytes;
   }
   void ReadAll() {
     std::function<void()> drained;
@@ -105,6 +114,7 @@ class TestResponder final : public http::Responder {
   bool ended_ GUARDED_BY(mu_) = false;
   bool reads_ GUARDED_BY(mu_) = true;
   std::size_t queued_ GUARDED_BY(mu_) = 0;
+  std::size_t fair_share_ GUARDED_BY(mu_) = 2 << 20;
   std::function<void()> drained_ GUARDED_BY(mu_);
   std::function<void()> closed_ GUARDED_BY(mu_);
 };

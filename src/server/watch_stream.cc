@@ -295,7 +295,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   bool is_full() const {
     const std::size_t waiting = buffer_.size() + (shared_ != nullptr ? shared_->size() : 0);
-    return responder_->queued() + waiting >= kMaxQueuedBytes;
+    return responder_->queued() + waiting >= std::min(kMaxQueuedBytes, responder_->fair_share());
   }
 
   void ReadPage(std::string continue_token) {

@@ -48,8 +48,9 @@ struct WatchLimits {
 // Thread-safe. A stream runs on whichever thread has news for it, one at a time.
 class WatchStreams {
  public:
-  // What lies unread at a client before its stream waits. One wake-up's worth for a link of
-  // 100 MB/s and 2 ms; a thousand such clients cost 256 MB at most.
+  // What lies unread at a client before its stream waits; less where many streams share a
+  // connection. One wake-up's worth for a link of 100 MB/s and 2 ms; a thousand such clients
+  // cost 256 MB at most.
   static constexpr std::size_t kMaxQueuedBytes = 256 * 1024;
   // As often as upstream's cache sends them to those who ask.
   static constexpr std::chrono::seconds kBookmarkInterval{60};

@@ -185,6 +185,24 @@ TEST_F(WatchStreamTest, ASlowClientHoldsUpNobodyAndMissesNothing) {
   EXPECT_EQ(slow->body(), quick->body());
 }
 
+TEST_F(WatchStreamTest, OneOfManyOnAConnectionQueuesNoMoreThanItsShare) {
+  const auto client = Open(Request());
+  client->StopReading();
+  client->SetFairShare(5'000);
+  for (int i = 0; i < 100; ++i) Put("e" + std::to_string(100 + i));
+  executor_.RunUntilIdle();
+  EXPECT_GE(client->queued(), 5'000U);
+  EXPECT_LT(client->queued(), 6'000U) << "and the frame that reached it";
+  // Less than a frame: one at a time.
+  client->SetFairShare(1);
+  client->ReadAll();
+  EXPECT_GT(client->queued(), 0U);
+  EXPECT_LT(client->queued(), 1'000U);
+  client->SetFairShare(1 << 20);
+  client->ReadAll();
+  EXPECT_TRUE(Frames(*client).ends_with("ADDED e199@100"));
+}
+
 TEST_F(WatchStreamTest, ManyLargeChangesAtOnceDoNotOverfillTheQueueOfASlowClient) {
   const std::string text(100'000, 'x');
   const auto slow = Open(Request());
