@@ -23,10 +23,10 @@ run: ## serve events from .herald/ on port PORT (6443), with a demo node that re
 	@tools/build release heraldd node_agent
 	@tools/run build/release
 
-test: ## build and run the unit, conformance, integration, install and fuzz-replay tests
+test: ## build and run the unit, conformance, integration, install and fuzz-replay tests; with AGAIN=1 even if nothing changed
 	@tools/install-deps build test
 	@tools/build dev
-	@ctest --preset dev -j "$$((2 * $$(nproc)))" -L '^($(TEST_LABELS))$$'
+	@AGAIN='$(AGAIN)' tools/test '$(TEST_LABELS)'
 
 build: ## build the release into build/release
 	@tools/install-deps build
