@@ -2,9 +2,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 namespace herald {
+namespace {
+
+// Who has just taken so many events will soon have more. To look for them a few times, while
+// others run, takes less than to fall asleep and be woken.
+constexpr std::size_t kManyEvents = 64;
+constexpr int kLooks = 20;
+
+}  // namespace
 
 Channel::Channel(const Options& options, Hooks hooks)
     : options_(options), hooks_(std::move(hooks)) {}
@@ -159,8 +168,14 @@ std::size_t Channel::WaitAndTake(std::size_t max, std::vector<Published>* out) {
   bool room = false;
   {
     MutexLock lock(mu_);
+    for (int i = 0; i < kLooks && took_many_ && Waiting() == 0 && !closed_; ++i) {
+      lock.Unlock();
+      std::this_thread::yield();
+      lock.Lock();
+    }
     not_empty_.Wait(lock, [this]() REQUIRES(mu_) { return Waiting() > 0 || closed_; });
     count = TakeLocked(max, out);
+    took_many_ = count >= kManyEvents;
     room = count > 0 && std::exchange(wants_room_, false);
   }
   if (room && hooks_.on_room) hooks_.on_room();

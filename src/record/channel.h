@@ -99,6 +99,7 @@ class Channel {
   std::uint64_t dropped_ GUARDED_BY(mu_) = 0;
   bool closed_ GUARDED_BY(mu_) = false;
   bool wants_room_ GUARDED_BY(mu_) = false;  // an Offer() stopped half-way
+  bool took_many_ GUARDED_BY(mu_) = false;   // the last WaitAndTake()
 };
 
 }  // namespace herald
