@@ -145,7 +145,9 @@ TEST_F(AnswerTest, WhoIsCutOffIsTold) {
   int closed = 0;
   answer_->Start({});
   answer_->Observe(nullptr, [&] { ++closed; });
-  answer_->Write(MakeChunk(std::string(kMaxQueued + 1, 'a')));
+  answer_->Write(MakeChunk("a"));
+  EXPECT_FALSE(group_->overflow);
+  answer_->Write(MakeChunk(std::string(kMaxQueued, 'a')));
   EXPECT_TRUE(group_->overflow);
   answer_->Abandon();
   answer_->Release();
