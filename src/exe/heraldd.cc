@@ -305,7 +305,7 @@ int Serve(CLI::App& app, Flags& flags, bool dev) {
     std::cout << fmt::format(
                      "\nheraldd serves https://127.0.0.1:{}, data in {}. Try:\n\n"
                      "  kubectl --kubeconfig {}/kubeconfig get events -A -w\n"
-                     "  kubectl --kubeconfig {}/kubeconfig events -A\n"
+                     "  kubectl --kubeconfig {}/kubeconfig events -A  # kubectl 1.26 and newer\n"
                      "  curl --cacert {}/certs/heraldd.crt -H \"Authorization: Bearer $(sed -n "
                      "'s/,admin.*//p' {}/tokens.csv)\" https://127.0.0.1:{}/api/v1/events\n\n"
                      "Ctrl-C stops it.\n",
