@@ -133,6 +133,7 @@ struct Http2Server::Callbacks {
   static int OnFrame(nghttp2_session* /*session*/, const nghttp2_frame* frame, void* user_data) {
     Http2Server& self = Self(user_data);
     if (frame->hd.type == NGHTTP2_SETTINGS) self.greeted_ = true;
+    if (frame->hd.type == NGHTTP2_GOAWAY) self.leaving_ = true;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     self.in_block_ = false;
     Stream* stream = self.Find(frame->hd.stream_id);
@@ -272,6 +273,11 @@ Http2Server::Stream* Http2Server::Find(std::int32_t id) {
 
 void Http2Server::BeginRequest(std::int32_t id) {
   if (!fault_.empty()) return;
+  if (leaving_) {
+    // nghttp2 would not even read it, unless it came with the GOAWAY or other streams are open.
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+    return;
+  }
   auto stream = std::make_unique<Stream>(id, context_.group->counters);
   stream->began = now_;
   streams_.emplace(id, std::move(stream));

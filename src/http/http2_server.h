@@ -109,6 +109,7 @@ class Http2Server final : public ServerCodec {
   std::size_t continuations_ = 0;  // frames of that head
   bool draining_ = false;
   bool greeted_ = false;  // the peer's SETTINGS have come
+  bool leaving_ = false;  // and its GOAWAY: it asks for nothing more
   bool gone_ = false;     // nothing is received or produced any more
 
   std::size_t large_bytes_ = 0;                // reserved for bodies over the window
