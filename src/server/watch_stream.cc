@@ -37,6 +37,18 @@ Status Expired() {
   return Status(StatusReason::kExpired, "The resourceVersion for the provided watch is too old.");
 }
 
+// What there is now. REQUIRES: the change is no deletion
+Result<Event> DecodeCurrent(const store::Change& change) { return DecodeStored(change.current()); }
+
+// What there was before. When it went, by being deleted or by no longer matching, is told by its
+// version; from there a client goes on, so it is not that of a revision of which more is to come.
+// REQUIRES: the change is no creation
+Result<Event> DecodePrevious(const store::Change& change) {
+  Result<Event> event = DecodeStored(*change.previous());
+  if (event) event->metadata.resource_version = ToResourceVersion(change.resume_revision());
+  return event;
+}
+
 // What streams have made of one change, kept with it: the store shares changes among
 // watches and keeps the latest for those that lag a little. Thread-safe.
 class SharedFrames {
@@ -47,21 +59,22 @@ class SharedFrames {
     Status status{};                  // not ok where one of them is no event
   };
 
+  // For streams with selectors, which have to look at what was as well.
   std::shared_ptr<const Decoded> Decode(const store::Change& change) {
     {
       MutexLock lock(mu_);
       if (decoded_ != nullptr) return decoded_;
     }
     Decoded made;
-    if (!change.deleted()) DecodeInto(change.current(), &made.current, &made.status);
-    if (const std::optional<store::Entry>& previous = change.previous()) {
-      DecodeInto(*previous, &made.previous, &made.status);
-    }
-    // When it went, by being deleted or by no longer matching, is told by its version; from
-    // there a client goes on, so it is not that of a revision of which more is to come.
-    if (std::optional<Event>& previous = made.previous) {
-      previous->metadata.resource_version = ToResourceVersion(change.resume_revision());
-    }
+    const auto take = [&made](Result<Event> event, std::optional<Event>* out) {
+      if (event) {
+        *out = *std::move(event);
+      } else {
+        made.status = event.error();
+      }
+    };
+    if (!change.deleted()) take(DecodeCurrent(change), &made.current);
+    if (change.previous()) take(DecodePrevious(change), &made.previous);
     auto decoded = std::make_shared<const Decoded>(std::move(made));
     MutexLock lock(mu_);
     if (!forgotten_) decoded_ = decoded;
@@ -100,15 +113,6 @@ class SharedFrames {
     http::Chunk bytes;
   };
 
-  static void DecodeInto(const store::Entry& entry, std::optional<Event>* out, Status* status) {
-    Result<Event> event = DecodeStored(entry);
-    if (event) {
-      *out = *std::move(event);
-    } else {
-      *status = event.error();
-    }
-  }
-
   Mutex mu_;
   std::shared_ptr<const Decoded> decoded_ GUARDED_BY(mu_);
   std::vector<Made> frames_ GUARDED_BY(mu_);  // a handful: as many as there are forms
@@ -131,9 +135,9 @@ class RecentFrames {
   }
 
  private:
-  // Some 5 KB each: two events and their frames in one or two forms.
-  static constexpr std::size_t kMaxRemembered = 4096;
-  // Of the values that they were made of; what was made takes some three times as much.
+  // Some 1 KB each where nobody selects, else 5 KB: two events and their frames in two forms.
+  static constexpr std::size_t kMaxRemembered = 16'384;
+  // Of the values that they were made of; what was made takes up to three times as much.
   static constexpr std::size_t kMaxRememberedBytes = 16u << 20;
 
   struct Remembered {
@@ -400,16 +404,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   void WriteChange(const store::Change& change, WallTime now) {
     const std::shared_ptr<SharedFrames> frames = state_->frames()->Of(change);
-    // Whoever wants to see all needs to look at none that another stream has encoded.
-    if (request_.filter.matches_all() && !needs_columns_) {
-      const WatchType type = change.deleted()    ? WatchType::kDeleted
-                             : change.previous() ? WatchType::kModified
-                                                 : WatchType::kAdded;
-      if (const http::Chunk made = frames->Find(type, request_.form)) {
-        told_ = change.resume_revision();
-        return Put(made);
-      }
-    }
+    if (request_.filter.matches_all()) return WriteUnseen(change, frames.get(), now);
     const std::shared_ptr<const SharedFrames::Decoded> decoded = frames->Decode(change);
     if (!decoded->status.ok()) return Fail(decoded->status);
     const std::optional<Event>& current = decoded->current;
@@ -423,6 +418,22 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     } else if (matched && previous) {
       PutShared(WatchType::kDeleted, *previous, frames.get(), now);
     }
+  }
+
+  // Whoever wants to see all needs to look at none: another stream may have encoded it.
+  void WriteUnseen(const store::Change& change, SharedFrames* frames, WallTime now) {
+    if (change.deleted() && !change.previous()) return;  // nobody knows what it was
+    const WatchType type = change.deleted()    ? WatchType::kDeleted
+                           : change.previous() ? WatchType::kModified
+                                               : WatchType::kAdded;
+    if (http::Chunk made = needs_columns_ ? nullptr : frames->Find(type, request_.form)) {
+      Put(made);
+    } else {
+      const Result<Event> event = change.deleted() ? DecodePrevious(change) : DecodeCurrent(change);
+      if (!event) return Fail(event.error());
+      PutShared(type, *event, frames, now);
+    }
+    told_ = change.resume_revision();
   }
 
   void PutShared(WatchType type, const Event& event, SharedFrames* frames, WallTime now) {

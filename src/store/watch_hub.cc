@@ -129,8 +129,10 @@ WatchHub::Woken WatchHub::Append(const std::vector<std::shared_ptr<const Change>
     }
   }
   head_ = std::max(head_, head);
-  while (ring_.size() > options_.max_changes ||
-         (ring_bytes_ > options_.max_bytes && ring_.size() > 1)) {
+  const std::size_t max_changes =
+      watches_ > 0 ? options_.max_changes
+                   : std::min(options_.max_changes, options_.max_unwatched_changes);
+  while (ring_.size() > max_changes || (ring_bytes_ > options_.max_bytes && ring_.size() > 1)) {
     floor_ = ring_.front()->revision();
     ring_bytes_ -= BytesOf(*ring_.front());
     dropped.push_back(std::move(ring_.front()));

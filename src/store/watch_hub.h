@@ -50,10 +50,12 @@ class WatchHub {
                                                     std::size_t max)>;
 
   struct Options {
-    // The ring's bounds. At 20,000 writes a second it holds 400 ms, so that a
-    // watch that was not scheduled for a moment need not go to the log.
-    std::size_t max_changes = 8'192;
-    std::size_t max_bytes = 8u << 20;  // of keys and values, old ones included
+    // The ring's bounds. At 20,000 writes a second it holds 800 ms, so that watches that were not
+    // scheduled for a moment need not go to the log, each of them for itself.
+    std::size_t max_changes = 16'384;
+    std::size_t max_bytes = 16u << 20;  // of keys and values, old ones included
+    // The same while nobody watches: whoever begins now rarely has missed more.
+    std::size_t max_unwatched_changes = 1'024;
     // Where lagging watches read; borrowed, stopped before the hub is destroyed. Null: inside
     // Next(), for backends whose log is in memory.
     Executor* executor = nullptr;
