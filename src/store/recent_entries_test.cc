@@ -41,6 +41,18 @@ TEST(RecentEntriesTest, KnowsWhatWasWrittenLast) {
   EXPECT_FALSE(recent.Find("a")) << "it was deleted";
 }
 
+TEST(RecentEntriesTest, FindsManyAtOnceInTheirOrder) {
+  RecentEntries recent(kThree);
+  recent.Remember(Keys{{"a", At(1)}, {"c", At(3)}});
+  const auto found = recent.Find({{"c", nullptr, 0}, {"b", nullptr, 0}, {"a", nullptr, 0}});
+  ASSERT_EQ(found.size(), 3U);
+  ASSERT_TRUE(found[0]);
+  EXPECT_EQ(found[0]->revision, 3);
+  EXPECT_FALSE(found[1]);
+  ASSERT_TRUE(found[2]);
+  EXPECT_EQ(found[2]->revision, 1);
+}
+
 TEST(RecentEntriesTest, TheOldestGoesUnlessItWasWrittenAgain) {
   RecentEntries recent(kThree);
   for (Revision revision = 1; revision <= 3; ++revision) {

@@ -44,6 +44,9 @@ constexpr int kMaxSteps = 4;
 // How many more rows than results a list passes over before it goes another way.
 constexpr std::size_t kFewPassed = 32;
 
+// Heads that are read before any of their entries is looked for.
+constexpr std::size_t kHeadsAtOnce = 64;
+
 // The rows of versions of a moment, in their order.
 rocksdb::ReadOptions InOrder(RocksReader::Effort effort, const rocksdb::Snapshot* snapshot) {
   rocksdb::ReadOptions options = ReadOptionsFor(effort, snapshot);
@@ -206,9 +209,9 @@ Result<RocksReader::Standing> RocksReader::NewestWithCreation(const std::string&
 }
 
 Result<RocksReader::Standing> RocksReader::StandingAt(rocksdb::Iterator& versions, Order order,
-                                                      const std::string& key, Revision at) const {
+                                                      const std::string& key, Revision at,
+                                                      std::optional<Standing> recent) {
   // The newest version is the one that stood, unless it came later.
-  std::optional<Standing> recent = recent_.Find(key);
   if (recent && recent->revision != 0 && recent->revision <= at) return *std::move(recent);
   const std::string wanted = VersionKey(key, at);
   if (order == Order::kAscending) {
@@ -319,16 +322,28 @@ void RocksReader::ReadHeads(Reading& reading, rocksdb::Iterator& versions,
   rocksdb::ReadOptions options = ReadOptionsFor(reading.effort(), reading.snapshot());
   if (!query.end.empty()) options.iterate_upper_bound = &upper;
   const std::unique_ptr<rocksdb::Iterator> heads(rocks_.db().NewIterator(options, rocks_.heads()));
-  for (heads->Seek(from); heads->Valid() && reading.Visit(); heads->Next()) {
-    Entry entry{heads->key().ToString(), nullptr, 0};
-    if (reading.NeedsValue()) {
-      Result<Standing> standing = StandingAt(versions, Order::kAscending, entry.key, reading.at());
-      if (!standing) return reading.Fail(standing.error());
-      if (standing->revision == 0) return reading.Fail(NoVersion(entry.key));
-      entry.value = std::move(standing->value);
-      entry.revision = standing->revision;
+  std::vector<Entry> next;
+  heads->Seek(from);
+  while (heads->Valid()) {
+    next.clear();
+    for (; heads->Valid() && next.size() < kHeadsAtOnce; heads->Next()) {
+      next.push_back({heads->key().ToString(), nullptr, 0});
     }
-    if (!reading.Add(std::move(entry))) break;
+    std::vector<std::optional<Standing>> recent;
+    if (reading.NeedsValue()) recent = recent_.Find(next);
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      if (!reading.Visit()) return;
+      Entry& entry = next[i];
+      if (reading.NeedsValue()) {
+        Result<Standing> standing =
+            StandingAt(versions, Order::kAscending, entry.key, reading.at(), std::move(recent[i]));
+        if (!standing) return reading.Fail(standing.error());
+        if (standing->revision == 0) return reading.Fail(NoVersion(entry.key));
+        entry.value = std::move(standing->value);
+        entry.revision = standing->revision;
+      }
+      if (!reading.Add(std::move(entry))) return;
+    }
   }
   reading.FailIfBad(heads->status());
 }
@@ -368,7 +383,8 @@ void RocksReader::ReadIndex(const Query::By& by, Reading& reading) const {
     }
     seen = PrefixOfIndexKey(row_key);
     // A row says since when a key has had that value. It counts if it had it still.
-    Result<Standing> standing = StandingAt(*versions, Order::kAny, row->key, reading.at());
+    Result<Standing> standing =
+        StandingAt(*versions, Order::kAny, row->key, reading.at(), recent_.Find(row->key));
     if (!standing) return reading.Fail(standing.error());
     if (standing->revision == 0) continue;
     const std::vector<IndexEntry> entries = schema_.index(row->key, *standing->value);

@@ -77,11 +77,12 @@ class RocksReader {
   // The rest of it, from a key on, found by the heads. REQUIRES: it is about the latest revision
   void ReadHeads(Reading& reading, rocksdb::Iterator& versions, const std::string& from) const;
   void ReadIndex(const Query::By& by, Reading& reading) const;
-  // The state of a key at a revision, by an iterator over the versions, which is asked for keys in
-  // their order or in any.
+  // The state of a key at a revision: what RecentEntries has of it, or else what is found by an
+  // iterator over the versions, which is asked for keys in their order or in any.
   enum class Order : bool { kAscending, kAny };
-  Result<Standing> StandingAt(rocksdb::Iterator& versions, Order order, const std::string& key,
-                              Revision at) const;
+  static Result<Standing> StandingAt(rocksdb::Iterator& versions, Order order,
+                                     const std::string& key, Revision at,
+                                     std::optional<Standing> recent);
 
   const RocksDb& rocks_;
   const Schema& schema_;

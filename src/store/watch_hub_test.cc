@@ -14,9 +14,10 @@ namespace {
 // A hub over a log that the test holds, with a ring of four changes.
 class WatchHubTest : public testing::Test {
  protected:
-  explicit WatchHubTest(bool with_executor = true) {
+  explicit WatchHubTest(bool with_executor = true, std::size_t unwatched = 4) {
     WatchHub::Options options;
     options.max_changes = 4;
+    options.max_unwatched_changes = unwatched;
     options.executor = with_executor ? &executor_ : nullptr;
     hub_ = std::make_unique<WatchHub>(
         0, 0,
@@ -85,6 +86,25 @@ class WatchHubTest : public testing::Test {
   int ready_ = 0;
   int log_reads_ = 0;
 };
+
+class UnwatchedHubTest : public WatchHubTest {
+ protected:
+  UnwatchedHubTest() : WatchHubTest(true, 2) {}
+};
+
+TEST_F(UnwatchedHubTest, KeepsLessWhileNobodyWatches) {
+  for (int i = 0; i < 4; ++i) Write("a");
+  const auto late = NewWatch("a", 1);
+  EXPECT_TRUE(Next(*late).empty()) << "it has to look in the log";
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Next(*late), (std::vector<Revision>{2, 3}));
+  EXPECT_EQ(Next(*late), (std::vector<Revision>{4}));
+  EXPECT_EQ(log_reads_, 1);
+
+  for (int i = 0; i < 4; ++i) Write("a");
+  EXPECT_EQ(Next(*late), (std::vector<Revision>{5, 6, 7, 8})) << "all four are in the ring";
+  EXPECT_EQ(log_reads_, 1);
+}
 
 TEST_F(WatchHubTest, ServesAWatchThatKeepsUpFromTheRing) {
   const auto watch = NewWatch("/", 0);
