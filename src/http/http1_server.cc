@@ -283,7 +283,7 @@ void Http1Server::Dispatch(SteadyTime now) {
   http10_ = parser_->http10();
   continue_sent_ = false;
   head_written_ = false;
-  streaming_ = false;
+  endless_ = false;
   Request request = parser_->TakeRequest();
   charge_ = parser_->TakeCharge();
   parser_.reset();
@@ -297,7 +297,7 @@ void Http1Server::Dispatch(SteadyTime now) {
 void Http1Server::ReceiveEof(SteadyTime /*now*/) {
   eof_ = true;
   // A client that has closed its half may wait for an answer, but it does not watch.
-  if (state_ != State::kAnswer || streaming_) Finish({});
+  if (state_ != State::kAnswer || endless_) Finish({});
 }
 
 void Http1Server::OnAnswer(Answer& answer, SteadyTime /*now*/) {
@@ -319,11 +319,11 @@ bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
   if (!head_written_) {
     std::optional<Answer::Head> head = answer_->TakeHead();
     if (!head) return false;
-    if (eof_ && !head->whole) {
+    if (eof_ && !head->finite) {
       Finish({});
       return false;
     }
-    if (head->status == 101 && websocket_offered_ && !head->whole) {
+    if (head->status == 101 && websocket_offered_ && !head->finite) {
       WriteUpgrade(out, *std::move(head));
       if (!answer_) return false;  // the client has said good-bye already
     } else {
@@ -352,10 +352,11 @@ void Http1Server::WriteHead(std::string& out, Answer::Head head) {
   MakeSendable(head.status, head.headers);
   head_written_ = true;
   has_body_ = !is_head_ && !IsBodiless(head.status);
-  streaming_ = !head.whole;
-  chunked_ = streaming_ && has_body_ && !http10_;
+  endless_ = !head.finite;
+  const bool in_pieces = !head.whole && has_body_;
+  chunked_ = in_pieces && !http10_;
   // What has no length ends with the connection.
-  if (streaming_ && has_body_ && !chunked_) keep_alive_ = false;
+  if (in_pieces && !chunked_) keep_alive_ = false;
   if (draining_ || (eof_ && in_.empty())) keep_alive_ = false;
 
   out += http10_ ? "HTTP/1.0 " : "HTTP/1.1 ";
@@ -387,7 +388,7 @@ void Http1Server::WriteHead(std::string& out, Answer::Head head) {
 void Http1Server::WriteUpgrade(std::string& out, Answer::Head head) {
   head_written_ = true;
   has_body_ = true;
-  streaming_ = true;
+  endless_ = true;
   chunked_ = false;
   keep_alive_ = false;
   int unused = 200;
@@ -479,7 +480,8 @@ void Http1Server::Refuse(int status, std::string_view text) {
   WriteHead(out_, {.status = status,
                    .headers = std::move(refusal.headers),
                    .whole = true,
-                   .body_bytes = refusal.body.size()});
+                   .body_bytes = refusal.body.size(),
+                   .finite = true});
   out_ += refusal.body;
   fault_ = ReasonPhrase(status);
   parser_.reset();

@@ -87,7 +87,7 @@ class Http1Server final : public ServerCodec {
   bool is_head_ = false;  // the method is HEAD
   bool head_written_ = false;
   bool has_body_ = false;
-  bool streaming_ = false;  // not whole
+  bool endless_ = false;  // a stream
   bool chunked_ = false;
   bool websocket_offered_ = false;
   std::unique_ptr<WebSocketReader> frames_;  // null: the conversation is HTTP

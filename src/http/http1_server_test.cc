@@ -559,6 +559,19 @@ TEST_F(Http1ServerTest, WhoClosesItsHalfStillGetsItsAnswers) {
   EXPECT_TRUE(codec_.finished());
 }
 
+TEST_F(Http1ServerTest, WhoClosesItsHalfStillGetsAFiniteAnswerButNoStream) {
+  auto [request, responder] = Ask(kGet);
+  responder->Start({.finite = true});
+  responder->Write(MakeChunk("one"));
+  EXPECT_TRUE(Send().ends_with("\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"));
+  codec_.ReceiveEof(connection_.now());
+  EXPECT_FALSE(codec_.finished());
+  responder->Write(MakeChunk("two"));
+  responder->End();
+  EXPECT_EQ(Send(), "3\r\ntwo\r\n0\r\n\r\n");
+  EXPECT_TRUE(codec_.finished());
+}
+
 TEST_F(Http1ServerTest, ARequestCutShortIsNeverHandedOver) {
   Receive("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabc");
   codec_.ReceiveEof(connection_.now());

@@ -75,6 +75,9 @@ struct Request {
 struct ResponseHead {
   int status = 200;
   Headers headers{};
+  // The pieces follow as fast as they can be made, without waiting for the peer, and then the end:
+  // what is bounded, drained and owed to a client that has closed its half as a whole response is.
+  bool finite = false;
 };
 
 // A response, whole.

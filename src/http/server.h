@@ -48,8 +48,8 @@ class Responder {
   // The whole answer.
   virtual void Send(Response response) = 0;
 
-  // The head of an answer whose body comes in pieces. It is flushed at once: a client
-  // that watches waits for it before it waits for events.
+  // The head of an answer whose body comes in pieces: a stream, unless it says that it is
+  // finite. It is flushed at once: a client that watches waits for it before it waits for events.
   //
   // Status 101 takes the offer of a request with `websocket`; the head must then have
   // sec-websocket-accept. From there on each piece is one or several whole frames
@@ -70,7 +70,7 @@ class Responder {
   virtual std::size_t fair_share() const = 0;
 
   // `drained` is called on the connection's thread each time the queue has become
-  // empty, `closed` once when the peer has gone away or the server stops, before
+  // empty, `closed` once when the peer has gone away or, of a stream, the server stops, before
   // End() and Abort() only. Either may be empty. REQUIRES: called at most once, by the handler
   // or soon after; if the peer has gone by then, `closed` is called at once.
   virtual void Observe(std::function<void()> drained, std::function<void()> closed) = 0;
@@ -106,8 +106,8 @@ struct ServerOptions {
                                                         // read or answered; over it: 503
   // Unread answers of one connection. Streams over it are cut off with the connection, but one
   // piece of a stream of which nothing else is unread may exceed it.
-  // Whole answers may be larger, as long lists are: while they are, HTTP/2 requests of
-  // that connection wait, and at 16 times the bound (several such answers) it is cut.
+  // Whole and finite answers may be larger, as long lists are: while they are, HTTP/2 requests
+  // of that connection wait, and at 16 times the bound (several such answers) it is cut.
   std::size_t max_queued_bytes = 4 * 1024 * 1024;
   std::uint32_t max_streams = 1000;                  // HTTP/2: at once on one connection
   std::chrono::milliseconds header_timeout{10'000};  // from first byte (or accept) to whole head

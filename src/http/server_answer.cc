@@ -50,15 +50,23 @@ bool Answer::SendLocked(Response response) {
   ended_ = true;
   head_.status = response.status;
   head_.headers = std::move(response.headers);
-  queued_ = response.body.size();
-  if (queued_ > 0) {
+  if (!response.body.empty()) {
+    Charge(response.body.size());
+    queued_ = response.body.size();
     chunks_.push_back(std::make_shared<const std::string>(std::move(response.body)));
-    const std::size_t before = group_->whole_bytes.fetch_add(queued_);
-    // One of whatever size is always welcome.
-    if (before > 0 && before + queued_ > AnswerGroup::kWholeFactor * group_->max_queued_bytes)
-      group_->overflow = true;
   }
   return Schedule();
+}
+
+bool Answer::Charge(std::size_t bytes) {
+  const std::size_t before = Queued().fetch_add(bytes);
+  // One answer of whatever size is always welcome; of a stream, one piece that is not too large.
+  if (!is_stream() && before == queued_) return true;
+  const bool is_exempt = !is_stream() || queued_ == 0;
+  const std::size_t factor = is_exempt ? AnswerGroup::kWholeFactor : 1;
+  if (before + bytes <= factor * group_->max_queued_bytes) return true;
+  group_->overflow = true;
+  return false;
 }
 
 void Answer::Start(ResponseHead head) {
@@ -67,11 +75,11 @@ void Answer::Start(ResponseHead head) {
   {
     const MutexLock lock(mu_);
     if (phase_ != Phase::kNothing || released_ || aborted_) return;
-    phase_ = Phase::kStream;
-    group_->streams.fetch_add(1, std::memory_order_relaxed);
+    phase_ = Phase::kPieces;
     head_ = std::move(head);
+    if (is_stream()) group_->streams.fetch_add(1, std::memory_order_relaxed);
     push = Schedule();
-    if (draining_) closed = TakeClosed();
+    if (draining_ && is_stream()) closed = TakeClosed();
   }
   Push(push);
   if (closed) closed();
@@ -82,19 +90,12 @@ std::size_t Answer::Write(Chunk chunk) {
   std::size_t queued = 0;
   {
     const MutexLock lock(mu_);
-    if (phase_ != Phase::kStream || ended_ || aborted_ || released_ || !chunk || chunk->empty())
+    if (phase_ != Phase::kPieces || ended_ || aborted_ || released_ || !chunk || chunk->empty())
       return queued_;
-    const std::size_t size = chunk->size();
-    const std::size_t factor = queued_ == 0 ? AnswerGroup::kWholeFactor : 1;
-    if (group_->streamed_bytes.fetch_add(size) + size > factor * group_->max_queued_bytes) {
-      group_->streamed_bytes -= size;
-      group_->overflow = true;
-      push = AbortLocked();
-    } else {
-      queued_ += size;
-      chunks_.push_back(std::move(chunk));
-      push = Schedule();
-    }
+    const bool fits = Charge(chunk->size());
+    queued_ += chunk->size();
+    chunks_.push_back(std::move(chunk));
+    push = fits ? Schedule() : AbortLocked();
     queued = queued_;
   }
   Push(push);
@@ -105,7 +106,7 @@ void Answer::End() {
   bool push = false;
   {
     const MutexLock lock(mu_);
-    if (phase_ != Phase::kStream || ended_ || aborted_ || released_) return;
+    if (phase_ != Phase::kPieces || ended_ || aborted_ || released_) return;
     ended_ = true;
     push = Schedule();
   }
@@ -149,7 +150,7 @@ void Answer::Observe(std::function<void()> drained, std::function<void()> closed
     if (phase_ == Phase::kWhole || ended_) return;
     drained_ = std::move(drained);
     closed_ = std::move(closed);
-    if (released_ || (draining_ && phase_ == Phase::kStream)) call = TakeClosed();
+    if (released_ || (draining_ && is_stream())) call = TakeClosed();
   }
   if (call) call();
 }
@@ -171,7 +172,8 @@ std::optional<Answer::Head> Answer::TakeHead() {
   return Head{.status = head_.status,
               .headers = std::move(head_.headers),
               .whole = phase_ == Phase::kWhole,
-              .body_bytes = queued_};
+              .body_bytes = queued_,
+              .finite = !is_stream()};
 }
 
 Answer::Piece Answer::Read(char* to, std::size_t max) {
@@ -231,7 +233,7 @@ void Answer::Drain() {
   {
     const MutexLock lock(mu_);
     draining_ = true;
-    if (phase_ == Phase::kStream && !ended_) closed = TakeClosed();
+    if (is_stream() && !ended_) closed = TakeClosed();
   }
   if (closed) closed();
 }
@@ -248,7 +250,7 @@ void Answer::Release() {
     released_ = true;
     Discard();
     if (!ended_) closed = TakeClosed();
-    if (phase_ == Phase::kStream) group_->streams.fetch_sub(1, std::memory_order_relaxed);
+    if (is_stream()) group_->streams.fetch_sub(1, std::memory_order_relaxed);
     drained.swap(drained_);
     unused.swap(closed_);
     group_->counters->streams.fetch_sub(1, std::memory_order_relaxed);
@@ -275,7 +277,7 @@ void Answer::Discard() {
 }
 
 std::atomic<std::size_t>& Answer::Queued() {
-  return phase_ == Phase::kWhole ? group_->whole_bytes : group_->streamed_bytes;
+  return is_stream() ? group_->streamed_bytes : group_->whole_bytes;
 }
 
 std::function<void()> Answer::TakeClosed() {

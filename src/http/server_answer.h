@@ -94,7 +94,7 @@ struct AnswerGroup {
         connection(connection_number),
         max_queued_bytes(max_queued) {}
 
-  // Whole answers, and single pieces of streams, may add up to so many times
+  // Whole and finite answers, and single pieces of streams, may add up to so many times
   // max_queued_bytes. They are exempt from the bound itself, because a long list is larger
   // than any bound that would be fit for streams, but a peer that asks for a thousand of
   // them and reads none is not.
@@ -104,9 +104,9 @@ struct AnswerGroup {
   const std::shared_ptr<ServerCounters> counters;
   const std::uint64_t connection;
   const std::size_t max_queued_bytes;
-  std::atomic<std::size_t> streams{0};         // answers that come in pieces
-  std::atomic<std::size_t> streamed_bytes{0};  // queued by Write()
-  std::atomic<std::size_t> whole_bytes{0};     // queued by Send()
+  std::atomic<std::size_t> streams{0};         // answers without an end in sight
+  std::atomic<std::size_t> streamed_bytes{0};  // queued by these
+  std::atomic<std::size_t> whole_bytes{0};     // queued by all others
   std::atomic<bool> overflow{false};           // over a bound: the connection is to be cut
 };
 
@@ -147,6 +147,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     Headers headers{};
     bool whole = false;          // the body is complete, body_bytes long
     std::size_t body_bytes = 0;  // of a whole one
+    bool finite = false;         // its end will come soon, or is there
   };
   // The head, once; nothing before it is there.
   std::optional<Head> TakeHead();
@@ -171,11 +172,14 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void Release();
 
  private:
-  enum class Phase : std::uint8_t { kNothing, kWhole, kStream };
+  enum class Phase : std::uint8_t { kNothing, kWhole, kPieces };
 
   // Each returns whether the answer must be pushed to the ready list.
   bool Schedule() REQUIRES(mu_);
   bool SendLocked(Response response) REQUIRES(mu_);
+  bool is_stream() const REQUIRES(mu_) { return phase_ == Phase::kPieces && !head_.finite; }
+  // Counts what is about to be queued. False: it is too much, and the connection is to be cut.
+  bool Charge(std::size_t bytes) REQUIRES(mu_);
   bool AbortLocked() REQUIRES(mu_);
   void Push(bool wanted);
   void Discard() REQUIRES(mu_);

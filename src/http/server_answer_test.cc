@@ -108,6 +108,35 @@ TEST_F(AnswerTest, OneWholeAnswerMayHaveAnySizeButNotManyOfThem) {
   EXPECT_TRUE(group_->overflow);
 }
 
+TEST_F(AnswerTest, AFiniteAnswerIsBoundedAsAWholeOneIs) {
+  answer_->Start({.finite = true});
+  for (std::size_t i = 0; i <= AnswerGroup::kWholeFactor; ++i)
+    answer_->Write(MakeChunk(std::string(kMaxQueued, 'a')));
+  EXPECT_FALSE(group_->overflow) << "the only one may have any size";
+  EXPECT_EQ(group_->whole_bytes, (AnswerGroup::kWholeFactor + 1) * kMaxQueued);
+  EXPECT_EQ(group_->streamed_bytes, 0U);
+  EXPECT_EQ(group_->streams, 0U) << "it takes no stream's share";
+
+  const auto other = std::make_shared<Answer>(group_, 2);
+  other->Start({.finite = true});
+  other->Write(MakeChunk("b"));
+  EXPECT_TRUE(group_->overflow);
+  EXPECT_EQ(other->queued(), 0U);
+  answer_->Release();
+  EXPECT_EQ(group_->whole_bytes, 0U);
+}
+
+TEST_F(AnswerTest, AServerThatStopsLetsFiniteAnswersEnd) {
+  int closed = 0;
+  answer_->Start({.finite = true});
+  answer_->Observe(nullptr, [&] { ++closed; });
+  answer_->Drain();
+  answer_->Write(MakeChunk("a"));
+  answer_->End();
+  EXPECT_EQ(ReadAll(*answer_), "a");
+  EXPECT_EQ(closed, 0);
+}
+
 TEST_F(AnswerTest, WhoObservesTooLateIsToldAtOnce) {
   answer_->Release();
   int closed = 0;
