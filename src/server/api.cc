@@ -726,9 +726,23 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void EncodeAndSend(Exchange* exchange, const EventPage& page, const Form& form) const {
-    Result<std::string> body = EncodeEventPage(page, form, clock_->Now());
-    if (!body) return exchange->SendStatus(body.error());
-    SendEncoded(exchange, 200, *std::move(body));
+    const Representation& representation = exchange->representation();
+    if (form.shape != Shape::kPlain || form.media != MediaType::kJson || representation.pretty) {
+      Result<std::string> body = EncodeEventPage(page, form, clock_->Now());
+      if (!body) return exchange->SendStatus(body.error());
+      return SendEncoded(exchange, 200, *std::move(body));
+    }
+    const Status status = EncodeEventPage(
+        page, form, Exchange::kPieceBytes, [exchange](std::string piece, bool last) {
+          exchange->SendPiece(MediaTypeName(MediaType::kJson), std::move(piece), last);
+        });
+    if (status.ok()) return;
+    if (options_.log) {
+      options_.log({.level = LogLevel::kError,
+                    .message = "a list cannot be completed",
+                    .fields = {{"why", status.message()}}});
+    }
+    exchange->SendStatus(status);
   }
 
   void Watch(const ExchangePtr& exchange, const EventFilter& filter, const ListOptions& options,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -39,6 +40,7 @@ class ApiTest : public testing::Test {
 
   explicit ApiTest(ApiOptions options = {}) {
     options.clock = &clock_;
+    options.log = [this](const LogEntry&) { ++logged_; };
     api_ = std::make_unique<Api>(&store_, std::move(options));
   }
 
@@ -61,6 +63,7 @@ class ApiTest : public testing::Test {
     return Do("GET", std::move(target), "", {{"accept", std::move(accept)}});
   }
   Client Post(std::string body) { return Do("POST", std::string(kCore), std::move(body)); }
+  void FillForALongList();
 
   FakeClock clock_{WallTime(seconds(1'700'000'000))};
   store::MemoryStore store_{[this] {
@@ -70,6 +73,7 @@ class ApiTest : public testing::Test {
     options.background = false;
     return options;
   }()};
+  std::atomic<int> logged_{0};
   std::unique_ptr<Api> api_;
 };
 
@@ -181,12 +185,50 @@ std::string Gunzip(const std::string& packed) {
   return out;
 }
 
-TEST_F(ApiTest, LargeListsArePackedForThoseWhoCanUnpack) {
+// 300 events, of which the list is some 300 KB.
+void ApiTest::FillForALongList() {
   for (int i = 0; i < 300; ++i) {
     ASSERT_EQ(Post(Pod("e" + std::to_string(i), R"(,"action":")" + std::string(500, 'x') + '"'))
                   ->status(),
               201);
   }
+}
+
+TEST_F(ApiTest, LongListsTravelWhileTheyAreMade) {
+  FillForALongList();
+  const Client plain = Get(std::string(kCore));
+  plain->WaitForEnd();
+  EXPECT_GT(plain->pieces(), 1U);
+  EXPECT_EQ(plain->header("content-type"), "application/json");
+  const Client pretty = Get(std::string(kCore) + "?pretty=true");
+  pretty->WaitForEnd();
+  EXPECT_EQ(pretty->pieces(), 0U) << "is made whole";
+  EXPECT_EQ(json::parse(plain->body()), json::parse(pretty->body()));
+}
+
+TEST_F(ApiTest, AListThatCannotBeCompletedIsAnErrorOrCutOff) {
+  const auto damage = [this](std::string_view name) {
+    store_.Commit({.key = "/registry/events/default/" + std::string(name),
+                   .value = std::make_shared<const std::string>("no event")},
+                  [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
+  };
+  FillForALongList();
+  damage("z");
+  const Client late = Get(std::string(kCore));
+  late->WaitForEnd();
+  EXPECT_TRUE(late->aborted()) << "what was promised with 200 is not to come";
+  EXPECT_GT(late->pieces(), 0U);
+
+  damage("a");
+  const Client early = Get(std::string(kCore));
+  early->WaitForEnd();
+  EXPECT_EQ(early->status(), 500);
+  EXPECT_FALSE(early->aborted());
+  EXPECT_EQ(logged_, 2) << "in both cases the operator is told";
+}
+
+TEST_F(ApiTest, LargeListsArePackedForThoseWhoCanUnpack) {
+  FillForALongList();
   const Client plain = Get(std::string(kCore));
   plain->WaitForEnd();  // large lists are encoded on a thread of the Api's
   EXPECT_EQ(plain->header("content-encoding"), "");

@@ -1,5 +1,7 @@
 #include "server/encoding.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,17 @@ std::string EncodeShaped(const Event& event, const Form& form, bool with_columns
                   with_columns, &out);
   out.pop_back();
   return out;
+}
+
+// Values are all over the memory, and waiting for them was a third of what a long list took to
+// encode: so those that follow the entry at `index` are on their way when it is its turn.
+void PrefetchValues(const EventPage& page, std::size_t index) {
+  constexpr std::size_t kAhead = 4;
+  const std::size_t text = index + kAhead;
+  const std::size_t header = index + 2 * kAhead;  // of the string, which says where its text is
+  if (header >= page.entries.size()) return;
+  __builtin_prefetch(page.entries[header].value.get());
+  __builtin_prefetch(page.entries[text].value->data());
 }
 
 // Calls `add` with each event of the page.
@@ -93,23 +106,45 @@ Result<std::string> EncodeEventPage(const EventPage& page, const Form& form, Wal
     writer.Finish();
     return out;
   }
-  out.reserve(page.entries.size() * kUsualEventBytes);
   if (protobuf) {
+    out.reserve(page.entries.size() * kUsualEventBytes);
     ProtobufEventListWriter writer(page.metadata, form.api, &out);
     const Status status = ForEach(page, [&](Event& event) { writer.Add(event); });
     if (!status.ok()) return status;
     writer.Finish();
     return out;
   }
-  JsonEventListWriter writer(page.metadata, form.api, &out);
-  for (const store::Entry& entry : page.entries) {
-    if (writer.AddStored(*entry.value, ToResourceVersion(entry.revision))) continue;
-    const Result<Event> event = DecodeStored(entry);
-    if (!event) return event.error();
-    writer.Add(*event);
+  const Status status = EncodeEventPage(page, form, SIZE_MAX,
+                                        [&out](std::string all, bool) { out = std::move(all); });
+  if (!status.ok()) return status;
+  return out;
+}
+
+Status EncodeEventPage(const EventPage& page, const Form& form, std::size_t piece_bytes,
+                       const TakePiece& take) {
+  const std::size_t usual = std::min(page.entries.size() * kUsualEventBytes, piece_bytes);
+  std::string piece;
+  const auto begin_piece = [&] {
+    piece.clear();
+    piece.reserve(usual + kUsualEventBytes);
+  };
+  begin_piece();
+  JsonEventListWriter writer(page.metadata, form.api, &piece);
+  for (std::size_t i = 0; i < page.entries.size(); ++i) {
+    const store::Entry& entry = page.entries[i];
+    PrefetchValues(page, i);
+    if (!writer.AddStored(*entry.value, ToResourceVersion(entry.revision))) {
+      const Result<Event> event = DecodeStored(entry);
+      if (!event) return event.error();
+      writer.Add(*event);
+    }
+    if (piece.size() < piece_bytes) continue;
+    take(std::move(piece), false);
+    begin_piece();
   }
   writer.Finish();
-  return out;
+  take(std::move(piece), true);
+  return Status();
 }
 
 std::string EncodeFrame(WatchType type, const Event& event, const Form& form, bool with_columns,

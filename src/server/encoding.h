@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +34,10 @@ struct Form {
 std::string EncodeEvent(const Event& event, const Form& form, WallTime now);
 // An error where one of the entries is no event.
 Result<std::string> EncodeEventPage(const EventPage& page, const Form& form, WallTime now);
+// The same in pieces of at least `piece_bytes`, but for the last. REQUIRES: form is of plain JSON
+using TakePiece = std::function<void(std::string piece, bool last)>;
+Status EncodeEventPage(const EventPage& page, const Form& form, std::size_t piece_bytes,
+                       const TakePiece& take);
 
 // One frame of a watch. Only the first frame with a table tells its columns.
 // REQUIRES: type != kError; form.media is not YAML

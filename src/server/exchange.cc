@@ -39,27 +39,6 @@ bool AcceptsGzip(const http::Headers& headers) {
   return false;
 }
 
-// Empty where zlib cannot.
-std::string Gzip(const std::string& body) {
-  constexpr int kGzipWindow = 15 + 16;  // the largest window, in gzip's format
-  constexpr int kMemoryLevel = 8;       // zlib's default
-  z_stream stream{};
-  if (deflateInit2(&stream, kGzipLevel, Z_DEFLATED, kGzipWindow, kMemoryLevel,
-                   Z_DEFAULT_STRATEGY) != Z_OK) {
-    return {};
-  }
-  std::string out;
-  out.resize(deflateBound(&stream, static_cast<uLong>(body.size())));
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(body.data()));
-  stream.avail_in = static_cast<uInt>(body.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int result = deflate(&stream, Z_FINISH);
-  out.resize(result == Z_STREAM_END ? stream.total_out : 0);
-  deflateEnd(&stream);
-  return out;
-}
-
 std::string CutRunes(std::string_view text, std::size_t max) {
   std::string_view rest = text;
   for (std::size_t count = 0; count < max && !rest.empty(); ++count) TakeCodePoint(&rest);
@@ -140,6 +119,45 @@ void AddStatusHeaders(const Status& status, http::Headers* headers) {
 
 }  // namespace
 
+class Exchange::Gzip {
+ public:
+  Gzip() {
+    constexpr int kGzipWindow = 15 + 16;  // the largest window, in gzip's format
+    constexpr int kMemoryLevel = 8;       // zlib's default
+    usable_ = deflateInit2(&stream_, kGzipLevel, Z_DEFLATED, kGzipWindow, kMemoryLevel,
+                           Z_DEFAULT_STRATEGY) == Z_OK;
+  }
+  ~Gzip() {
+    if (usable_) deflateEnd(&stream_);
+  }
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
+
+  // False where zlib has no memory.
+  bool usable() const { return usable_; }
+
+  // What comes next of the packed text; it may be nothing yet, unless this is the last piece.
+  std::string Pack(const std::string& piece, bool last) {
+    std::string out;
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
+    stream_.avail_in = static_cast<uInt>(piece.size());
+    do {
+      // Enough for the first round, but for what zlib still holds of the pieces before.
+      const std::size_t before = out.size();
+      out.resize(before + deflateBound(&stream_, static_cast<uLong>(piece.size())));
+      stream_.next_out = reinterpret_cast<Bytef*>(out.data() + before);
+      stream_.avail_out = static_cast<uInt>(out.size() - before);
+      deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH);
+    } while (stream_.avail_out == 0);
+    out.resize(out.size() - stream_.avail_out);
+    return out;
+  }
+
+ private:
+  z_stream stream_{};
+  bool usable_ = false;
+};
+
 void AddCommonHeaders(const http::Request& request, std::string_view content_type,
                       http::Headers* headers) {
   const std::string* const audit = request.headers.Find("audit-id");
@@ -154,6 +172,8 @@ Exchange::Exchange(Call call, std::shared_ptr<http::Responder> responder)
     : call_(std::move(call)),
       query_(http::ParseQuery(http::SplitTarget(call_.request.target).second)),
       responder_(std::move(responder)) {}
+
+Exchange::~Exchange() = default;
 
 Status Exchange::Accept(const Offer& offer) {
   if (const auto found = Negotiate(request().headers, query_, offer)) {
@@ -199,20 +219,35 @@ void Exchange::SendJson(int code, std::string json) {
 }
 
 void Exchange::Send(int code, std::string_view content_type, std::string body) {
-  http::Response response{.status = code, .headers = TakeHeaders(content_type), .body = {}};
-  if (body.size() > kMinGzipBytes && AcceptsGzip(request().headers)) {
-    std::string packed = Gzip(body);
-    if (!packed.empty()) {
-      body = std::move(packed);
-      response.headers.Add("content-encoding", "gzip");
-      response.headers.Add("vary", "Accept-Encoding");
-    }
+  http::Headers headers = TakeHeaders(content_type);
+  if (body.size() > kMinGzipBytes && BeginGzip(&headers)) body = gzip_->Pack(body, true);
+  responder_->Send({.status = code, .headers = std::move(headers), .body = std::move(body)});
+}
+
+void Exchange::SendPiece(std::string_view content_type, std::string piece, bool last) {
+  if (last && !started_) return Send(200, content_type, std::move(piece));
+  if (!std::exchange(started_, true)) {
+    http::Headers headers = TakeHeaders(content_type);
+    BeginGzip(&headers);
+    responder_->Start({.status = 200, .headers = std::move(headers), .finite = true});
   }
-  response.body = std::move(body);
-  responder_->Send(std::move(response));
+  if (gzip_) piece = gzip_->Pack(piece, last);
+  responder_->Write(std::make_shared<const std::string>(std::move(piece)));
+  if (last) responder_->End();
+}
+
+bool Exchange::BeginGzip(http::Headers* headers) {
+  if (!AcceptsGzip(request().headers)) return false;
+  auto gzip = std::make_unique<Gzip>();
+  if (!gzip->usable()) return false;
+  gzip_ = std::move(gzip);
+  headers->Add("content-encoding", "gzip");
+  headers->Add("vary", "Accept-Encoding");
+  return true;
 }
 
 void Exchange::SendStatus(const Status& status) {
+  if (started_) return responder_->Abort();
   const Status shown = ForTheWire(status);
   AddStatusHeaders(shown, &headers_);
   StatusBody answer = EncodeStatus(request().headers, query_, shown);

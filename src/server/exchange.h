@@ -33,6 +33,9 @@ Result<http::Headers> AcceptWebSocket(const http::Request& request);
 class Exchange {
  public:
   Exchange(Call call, std::shared_ptr<http::Responder> responder);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
 
   const Call& call() const { return call_; }
   const http::Request& request() const { return call_.request; }
@@ -55,6 +58,11 @@ class Exchange {
   void SendJson(int code, std::string json);
   // A body that is encoded already.
   void Send(int code, std::string_view content_type, std::string body);
+  // The same with 200 and in pieces, of which one travels while the next is made. They should be
+  // of kPieceBytes or more, so that they are worth it.
+  static constexpr std::size_t kPieceBytes = 128 * 1024;
+  void SendPiece(std::string_view content_type, std::string piece, bool last);
+  // After a piece, which promised something else, it cuts the answer off.
   void SendStatus(const Status& status);
   // The head of a stream. The body is the caller's to write to responder().
   void StartStream(std::string_view content_type);
@@ -62,7 +70,11 @@ class Exchange {
   void StartWebSocket(http::Headers accepted);
 
  private:
+  class Gzip;
+
   http::Headers TakeHeaders(std::string_view content_type);
+  // False: the body goes as it is. REQUIRES: called once at most
+  bool BeginGzip(http::Headers* headers);
 
   Call call_;
   const http::Query query_;
@@ -70,6 +82,8 @@ class Exchange {
   Representation representation_;
   std::vector<std::string> warnings_;
   http::Headers headers_;
+  std::unique_ptr<Gzip> gzip_;
+  bool started_ = false;  // a piece was sent
 };
 
 // A JSON text with line breaks and two spaces per level, as Go's MarshalIndent writes it.

@@ -119,6 +119,7 @@ class FrontDoor::CountedResponder final : public http::Responder,
     inner_->Send(std::move(response));
   }
   void Start(http::ResponseHead head) override {
+    if (answered_.exchange(true)) return;
     code_.store(head.status);
     streaming_.store(true);
     inner_->Start(std::move(head));
@@ -161,7 +162,7 @@ class FrontDoor::CountedResponder final : public http::Responder,
   std::atomic<int> code_{200};
   std::atomic<bool> streaming_{false};
   std::atomic<bool> counted_{false};
-  std::atomic<bool> answered_{false};  // whole
+  std::atomic<bool> answered_{false};  // or begun to
 };
 
 void FrontDoor::Deadlines::Add(SteadyTime when, CountedResponder* responder) {

@@ -31,6 +31,7 @@ class TestResponder final : public http::Responder {
   std::size_t Write(http::Chunk chunk) override {
     MutexLock lock(mu_);
     body_ += *chunk;
+    ++pieces_;
     if (!reads_) queued_ += chunk->size();
     changed_.NotifyAll();
     return queued_;
@@ -40,7 +41,12 @@ class TestResponder final : public http::Responder {
     ended_ = true;
     changed_.NotifyAll();
   }
-  void Abort() override { End(); }
+  void Abort() override {
+    MutexLock lock(mu_);
+    aborted_ = true;
+    ended_ = true;
+    changed_.NotifyAll();
+  }
   std::size_t queued() const override {
     MutexLock lock(mu_);
     return queued_;
@@ -100,6 +106,15 @@ class TestResponder final : public http::Responder {
     MutexLock lock(mu_);
     return ended_;
   }
+  bool aborted() const {
+    MutexLock lock(mu_);
+    return aborted_;
+  }
+  // How many times something was written after Start().
+  std::size_t pieces() const {
+    MutexLock lock(mu_);
+    return pieces_;
+  }
   // Waits for an answer that comes from another thread.
   void WaitForEnd() {
     MutexLock lock(mu_);
@@ -111,7 +126,9 @@ class TestResponder final : public http::Responder {
   CondVar changed_;
   std::optional<http::ResponseHead> head_ GUARDED_BY(mu_);
   std::string body_ GUARDED_BY(mu_);
+  std::size_t pieces_ GUARDED_BY(mu_) = 0;
   bool ended_ GUARDED_BY(mu_) = false;
+  bool aborted_ GUARDED_BY(mu_) = false;
   bool reads_ GUARDED_BY(mu_) = true;
   std::size_t queued_ GUARDED_BY(mu_) = 0;
   std::size_t fair_share_ GUARDED_BY(mu_) = 2 << 20;
