@@ -227,18 +227,20 @@ class Watchers {
            .done =
                [this](const Status& status) {
                  if (ended_.fetch_add(1) > 0 || stopping_) return;
-                 std::cerr << "load: a watch has ended: " << status.message() << "\n";
+                 std::cerr << "load: a watch has ended: "
+                           << (status.ok() ? "the server refused or closed it" : status.message())
+                           << "\n";
                }}));
     }
-    Await(opened_);
+    Await([this] { return opened_ == all() || ended_ > 0; });
   }
   ~Watchers() {
     stopping_ = true;
     for (const http::Client::CallId call : calls_) client_->Cancel(call);
-    Await(ended_);
+    Await([this] { return ended_ == all(); });
   }
 
-  // How many have ended by themselves, which none should.
+  // How many have ended by themselves, or were refused, which none should.
   int ended() const { return ended_.load(); }
 
   // Until each has received that many frames, one has ended, or nothing has come for ten
@@ -257,10 +259,11 @@ class Watchers {
   }
 
  private:
-  // Until it has counted all of them.
-  void Await(const std::atomic<int>& number) const {
-    while (number.load() < static_cast<int>(counts_.size()))
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  int all() const { return static_cast<int>(counts_.size()); }
+
+  template <typename Condition>
+  static void Await(Condition condition) {
+    while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 
   http::Client* const client_;
