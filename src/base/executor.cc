@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 
 namespace herald {
 namespace {
@@ -226,6 +227,7 @@ class Executor::Impl {
  private:
   // What each thread does until Stop().
   void Work() EXCLUDES(mu_) {
+    NameThisThread("herald-work");
     running_here = this;
     const std::size_t most = thread_count_ == 1 ? kBatch : 1;
     std::vector<Task> batch;

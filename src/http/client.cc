@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "http/client_connection.h"
 #include "http/client_gzip.h"
 #include "http/url.h"
@@ -267,7 +268,10 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
   shared_.settle = [this] { Settle(); };
 
   const SignalsBlocked for_the_new_thread;
-  thread_ = std::thread([this] { shared_.io.run(); });
+  thread_ = std::thread([this] {
+    NameThisThread("herald-client");
+    shared_.io.run();
+  });
 }
 
 Client::Impl::~Impl() {

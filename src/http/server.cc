@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "http/server_answer.h"
 #include "http/server_connection.h"
 #include "http/server_tls.h"
@@ -130,7 +131,10 @@ class Loop {
   asio::io_context& io() { return io_; }
   // Once, before anything is posted.
   void Run() {
-    thread_ = std::thread([this] { io_.run(); });
+    thread_ = std::thread([this] {
+      NameThisThread("herald-http");
+      io_.run();
+    });
   }
   // Waits for the thread. REQUIRES: Stop() is under way
   void Join() {

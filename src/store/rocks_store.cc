@@ -1,7 +1,6 @@
 #include "store/rocks_store.h"
 
 #include <fmt/core.h>
-#include <pthread.h>
 #include <rocksdb/env.h>
 #include <rocksdb/write_batch.h>
 
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 
 namespace herald::store {
 namespace {
@@ -243,7 +243,7 @@ Result<std::size_t> RocksStore::DeleteAndWait(std::vector<Doomed> doomed, Cause 
 }
 
 void RocksStore::RunCommitter() {
-  ::pthread_setname_np(::pthread_self(), "herald-commit");
+  NameThisThread("herald-commit");
   std::vector<Pending> batch;
   std::vector<Pending> waiting;  // taken from the queue, not yet in a batch
   std::size_t next = 0;

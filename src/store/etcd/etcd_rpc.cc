@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "base/thread_name.h"
 #include "store/tsan_suppressions.h"
 
 namespace herald::store {
@@ -198,6 +199,7 @@ EtcdRpc::EtcdRpc(EtcdClientOptions options, std::vector<EtcdAddress> addresses, 
   for (std::size_t i = 0; i < kConnections; ++i) {
     queues_.push_back(std::make_unique<grpc::CompletionQueue>());
     threads_.emplace_back([queue = queues_.back().get()] {
+      NameThisThread("herald-etcd");
       void* tag = nullptr;
       bool ok = false;
       while (queue->Next(&tag, &ok)) EtcdTag::GiveBack(tag, ok);
