@@ -82,8 +82,8 @@ install: ## install the release below PREFIX (/usr/local); honours DESTDIR
 	@tools/build release
 	@cmake --install build/release --prefix '$(PREFIX)'
 
-package: ## make a .deb and a .tar.gz in build/package
-	@tools/install-deps build
+package: ## make the packages heraldd and libherald-dev for Debian, and a .tar.gz of all, in build/package
+	@tools/install-deps build package
 	@tools/build release
 	@cpack --config build/release/CPackConfig.cmake -B build/package
 
