@@ -122,13 +122,10 @@ Result<std::string> EncodeEventPage(const EventPage& page, const Form& form, Wal
 
 Status EncodeEventPage(const EventPage& page, const Form& form, std::size_t piece_bytes,
                        const TakePiece& take) {
-  const std::size_t usual = std::min(page.entries.size() * kUsualEventBytes, piece_bytes);
+  const std::size_t usual =
+      std::min(page.entries.size() * kUsualEventBytes, piece_bytes) + kUsualEventBytes;
   std::string piece;
-  const auto begin_piece = [&] {
-    piece.clear();
-    piece.reserve(usual + kUsualEventBytes);
-  };
-  begin_piece();
+  piece.reserve(usual);
   JsonEventListWriter writer(page.metadata, form.api, &piece);
   for (std::size_t i = 0; i < page.entries.size(); ++i) {
     const store::Entry& entry = page.entries[i];
@@ -139,8 +136,8 @@ Status EncodeEventPage(const EventPage& page, const Form& form, std::size_t piec
       writer.Add(*event);
     }
     if (piece.size() < piece_bytes) continue;
-    take(std::move(piece), false);
-    begin_piece();
+    take(std::exchange(piece, {}), false);
+    piece.reserve(usual);
   }
   writer.Finish();
   take(std::move(piece), true);

@@ -37,14 +37,11 @@ Status Expired() {
   return Status(StatusReason::kExpired, "The resourceVersion for the provided watch is too old.");
 }
 
-// What there is now. REQUIRES: the change is no deletion
-Result<Event> DecodeCurrent(const store::Change& change) { return DecodeStored(change.current()); }
-
-// What there was before. When it went, by being deleted or by no longer matching, is told by its
-// version; from there a client goes on, so it is not that of a revision of which more is to come.
-// REQUIRES: the change is no creation
-Result<Event> DecodePrevious(const store::Change& change) {
-  Result<Event> event = DecodeStored(*change.previous());
+// What there was before the change. When it went, by being deleted or by no longer matching, is
+// told by its version; from there a client goes on, so it is not that of a revision of which more
+// is to come.
+Result<Event> DecodePrevious(const store::Change& change, const store::Entry& previous) {
+  Result<Event> event = DecodeStored(previous);
   if (event) event->metadata.resource_version = ToResourceVersion(change.resume_revision());
   return event;
 }
@@ -73,8 +70,10 @@ class SharedFrames {
         made.status = event.error();
       }
     };
-    if (!change.deleted()) take(DecodeCurrent(change), &made.current);
-    if (change.previous()) take(DecodePrevious(change), &made.previous);
+    if (!change.deleted()) take(DecodeStored(change.current()), &made.current);
+    if (const std::optional<store::Entry>& previous = change.previous()) {
+      take(DecodePrevious(change, *previous), &made.previous);
+    }
     auto decoded = std::make_shared<const Decoded>(std::move(made));
     MutexLock lock(mu_);
     if (!forgotten_) decoded_ = decoded;
@@ -422,14 +421,19 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   // Whoever wants to see all needs to look at none: another stream may have encoded it.
   void WriteUnseen(const store::Change& change, SharedFrames* frames, WallTime now) {
-    if (change.deleted() && !change.previous()) return;  // nobody knows what it was
-    const WatchType type = change.deleted()    ? WatchType::kDeleted
-                           : change.previous() ? WatchType::kModified
-                                               : WatchType::kAdded;
+    const std::optional<store::Entry>& previous = change.previous();
+    const store::Entry* shown = &change.current();
+    WatchType type = previous ? WatchType::kModified : WatchType::kAdded;
+    if (change.deleted()) {
+      if (!previous) return;  // nobody knows what it was
+      shown = &*previous;
+      type = WatchType::kDeleted;
+    }
     if (http::Chunk made = needs_columns_ ? nullptr : frames->Find(type, request_.form)) {
       Put(made);
     } else {
-      const Result<Event> event = change.deleted() ? DecodePrevious(change) : DecodeCurrent(change);
+      const Result<Event> event =
+          change.deleted() ? DecodePrevious(change, *shown) : DecodeStored(*shown);
       if (!event) return Fail(event.error());
       PutShared(type, *event, frames, now);
     }
