@@ -21,6 +21,15 @@ constexpr int kMaxInterimAnswers = 16;
 
 constexpr std::string_view kStatusLine = "HTTP/1.";
 constexpr std::size_t kLastChunkBytes = std::string_view("0\r\n\r\n").size();
+
+// Beast asserts that it never sees the last chunk again in less than its five bytes. So what may
+// become that waits for more; any other chunk does not, for its data may come in less.
+bool MayBeLastChunk(std::string_view bytes) {
+  constexpr std::string_view kEndOfTheOneBefore = "\r\n";
+  if (bytes.size() >= kLastChunkBytes) return false;
+  if (bytes.starts_with(kEndOfTheOneBefore)) bytes.remove_prefix(kEndOfTheOneBefore.size());
+  return bytes.starts_with('0');
+}
 constexpr int kMinStatus = 100;  // RFC 9110, 15
 
 bool HasBody(const Request& request) {
@@ -147,8 +156,7 @@ void Http1Client::Receive(std::string_view bytes) {
   std::string joined;
   if (!pending_.empty()) {
     pending_.append(bytes);
-    // Beast asserts that it never sees the last chunk again in less than its five bytes.
-    if (parser_->is_header_done() && pending_.size() < kLastChunkBytes) return;
+    if (parser_->is_header_done() && MayBeLastChunk(pending_)) return;
     joined = std::exchange(pending_, {});
     bytes = joined;
   }

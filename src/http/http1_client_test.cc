@@ -252,6 +252,16 @@ TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
   }
 }
 
+TEST(Http1Client, HandsOverTheFirstByteOfAChunkAtOnce) {
+  Harness h;
+  h.Get();
+  h.codec.Receive("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+  for (const char* byte : {"3", "\r", "\n", "a"}) h.codec.Receive(byte);
+  EXPECT_EQ(h.Log(), "head 200; data a");
+  h.codec.ReceiveEnd(true, "");
+  EXPECT_EQ(h.Log(), "broken");
+}
+
 TEST(Http1Client, KnowsARequestThatNeverLeft) {
   Harness h;
   const Request request{.method = "POST", .target = "/", .authority = "h", .body = "x"};
