@@ -726,17 +726,19 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void EncodeAndSend(Exchange* exchange, const EventPage& page, const Form& form) const {
-    const Representation& representation = exchange->representation();
-    if (form.shape != Shape::kPlain || form.media != MediaType::kJson || representation.pretty) {
+    Status status;
+    if (form.shape == Shape::kPlain && form.media == MediaType::kJson &&
+        !exchange->representation().pretty) {
+      status = EncodeEventPage(
+          page, form, Exchange::kPieceBytes, [exchange](std::string piece, bool last) {
+            exchange->SendPiece(MediaTypeName(MediaType::kJson), std::move(piece), last);
+          });
+      if (status.ok()) return;
+    } else {
       Result<std::string> body = EncodeEventPage(page, form, clock_->Now());
-      if (!body) return exchange->SendStatus(body.error());
-      return SendEncoded(exchange, 200, *std::move(body));
+      if (body) return SendEncoded(exchange, 200, *std::move(body));
+      status = body.error();
     }
-    const Status status = EncodeEventPage(
-        page, form, Exchange::kPieceBytes, [exchange](std::string piece, bool last) {
-          exchange->SendPiece(MediaTypeName(MediaType::kJson), std::move(piece), last);
-        });
-    if (status.ok()) return;
     if (options_.log) {
       options_.log({.level = LogLevel::kError,
                     .message = "a list cannot be completed",

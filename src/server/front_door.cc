@@ -91,8 +91,8 @@ class FrontDoor::CountedResponder final : public http::Responder,
 
   ~CountedResponder() override {
     if (deadline_) door_->deadlines_->Remove(*deadline_, this);
-    // Nobody answered: the connection makes a 500 of it.
-    if (!counted_.load()) Count(streaming_.load() ? code_.load() : 500);
+    // Where nobody has answered, the connection makes a 500 of it.
+    Count(code_.load());
     if (IsWatch()) {
       door_->metrics_.CountLongRunning(info_, -1);
     } else {
@@ -121,7 +121,6 @@ class FrontDoor::CountedResponder final : public http::Responder,
   void Start(http::ResponseHead head) override {
     if (answered_.exchange(true)) return;
     code_.store(head.status);
-    streaming_.store(true);
     inner_->Start(std::move(head));
   }
   std::size_t Write(http::Chunk chunk) override {
@@ -159,8 +158,7 @@ class FrontDoor::CountedResponder final : public http::Responder,
   const std::shared_ptr<http::Responder> inner_;
   std::optional<SteadyTime> deadline_;
   std::atomic<std::size_t> bytes_{0};
-  std::atomic<int> code_{200};
-  std::atomic<bool> streaming_{false};
+  std::atomic<int> code_{500};  // what it is if nobody begins to answer
   std::atomic<bool> counted_{false};
   std::atomic<bool> answered_{false};  // or begun to
 };

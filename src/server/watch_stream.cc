@@ -134,9 +134,11 @@ class RecentFrames {
   }
 
  private:
-  // Some 1 KB each where nobody selects, else 5 KB: two events and their frames in two forms.
+  // Some 1 KB each where nobody selects, else 5 KB (two events and their frames in two forms): 16
+  // MB of small events, at most 80.
   static constexpr std::size_t kMaxRemembered = 16'384;
-  // Of the values that they were made of; what was made takes up to three times as much.
+  // Of the values that they were made of, for large events: of these what was made takes up to
+  // three times as much.
   static constexpr std::size_t kMaxRememberedBytes = 16u << 20;
 
   struct Remembered {

@@ -16,8 +16,8 @@
 namespace herald::store {
 namespace {
 
-// Keys whose state is kept in memory. Most events are written once and looked at by nobody, and
-// the WatchHub holds the latest of them anyway; one that was written again will be once more.
+// Keys whose state is kept in memory. Most events are written once and looked at by nobody; one
+// that was written again will be once more.
 constexpr RecentEntries::Limits kRecent{.created = 8'192, .rewritten = 16'384, .bytes = 16u << 20};
 
 // What one WriteBatch may hold. Beyond this a larger batch saves nothing on the sync, and
