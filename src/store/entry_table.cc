@@ -12,11 +12,11 @@ namespace {
 // does not hold up writers for longer than tens of microseconds.
 constexpr std::size_t kChunk = 256;
 
-// Bytes that an entry takes besides its key and its value: nodes of the three trees, half a dozen
-// index rows with the key in each, a version and what shares its value.
-constexpr std::uint64_t kEntryOverhead = 1'200;
+// Bytes that an entry takes besides its key and its value: nodes of the four trees, half a dozen
+// index rows, what shares its value.
+constexpr std::uint64_t kEntryOverhead = 1'000;
 // And a change: itself, its place in the log, the version that it ended.
-constexpr std::uint64_t kChangeOverhead = 600;
+constexpr std::uint64_t kChangeOverhead = 1'000;
 
 std::size_t SizeOf(std::string_view key, const Bytes& value) {
   return key.size() + (value ? value->size() : 0);
@@ -56,16 +56,16 @@ std::uint64_t EntryTable::memory_bytes() const {
 
 const EntryTable::Version* EntryTable::Newest(std::string_view key) const {
   const auto found = keys_.find(key);
-  if (found == keys_.end() || !found->second.back().value) return nullptr;
-  return &found->second.back();
+  if (found == keys_.end()) return nullptr;
+  const Version& newest = found->second.rbegin()->second;
+  return newest.value ? &newest : nullptr;
 }
 
 const EntryTable::Version* EntryTable::At(const Versions& versions, Revision at) {
-  const auto later =
-      std::upper_bound(versions.begin(), versions.end(), at,
-                       [](Revision r, const Version& version) { return r < version.revision; });
-  if (later == versions.begin() || !std::prev(later)->value) return nullptr;
-  return &*std::prev(later);
+  const auto later = versions.upper_bound(at);
+  if (later == versions.begin()) return nullptr;
+  const Version& stood = std::prev(later)->second;
+  return stood.value ? &stood : nullptr;
 }
 
 std::shared_ptr<const Change> EntryTable::MakeChange(const std::string& key, Bytes value,
@@ -78,45 +78,56 @@ std::shared_ptr<const Change> EntryTable::MakeChange(const std::string& key, Byt
                                         deleted);
 }
 
-void EntryTable::TakeAway(const std::string& key, const Version& version) {
-  due_.erase({version.facts.expires, key});
+void EntryTable::TakeAway(const std::string& key, const Kept& version) {
+  due_.erase(version.due);
   live_bytes_ -= SizeOf(key, version.value);
   --entries_;
 }
 
-void EntryTable::Insert(const std::string& key, Version version) {
-  if (version.value) {
-    due_.emplace(version.facts.expires, key);
-    live_bytes_ += SizeOf(key, version.value);
+void EntryTable::Insert(Keys::value_type& key, Version version, std::vector<IndexEntry> index) {
+  auto& [name, versions] = key;
+  Kept kept{std::move(version)};
+  if (kept.value) {
+    // Most are due after all others.
+    kept.due = due_.emplace_hint(due_.end(), kept.expires, &name);
+    live_bytes_ += SizeOf(name, kept.value);
     ++entries_;
-    for (const IndexEntry& entry : version.facts.index) {
-      index_.insert(IndexRow{entry.index, entry.value, key, version.revision});
+    kept.rows.reserve(index.size());
+    for (IndexEntry& entry : index) {
+      const auto [row, is_new] =
+          index_.insert({entry.index, std::move(entry.value), &name, kept.revision});
+      if (is_new) kept.rows.push_back(row);
     }
   }
-  keys_[key].push_back(std::move(version));
+  versions.emplace_hint(versions.end(), kept.revision, std::move(kept));
 }
 
 void EntryTable::Apply(std::shared_ptr<const Change> change, Facts facts) {
-  const std::string& key = change->key();
   HERALD_CHECK(change->revision() >= revision_, "changes must come in order");
   revision_ = change->revision();
-  const Version* const old = Newest(key);
-  if (change->deleted() && old == nullptr) return;
-  std::size_t history = key.size();
-  if (old != nullptr) {
-    history += SizeOf(key, old->value);
-    TakeAway(key, *old);
+  const auto key =
+      change->deleted() ? keys_.find(change->key()) : keys_.try_emplace(change->key()).first;
+  if (key == keys_.end()) return;
+  const auto& [name, versions] = *key;
+  const Kept* const old = versions.empty() ? nullptr : &versions.rbegin()->second;
+  const bool lives = old != nullptr && old->value;
+  if (change->deleted() && !lives) return;
+  std::size_t history = name.size();
+  if (lives) {
+    history += SizeOf(name, old->value);
+    TakeAway(name, *old);
   }
-  const WallTime written = facts.written;
-  Insert(key, {change->revision(), change->current().value, std::move(facts)});
+  Insert(*key, {change->revision(), change->current().value, facts.written, facts.expires},
+         std::move(facts.index));
   history_bytes_ += history;
-  log_.push_back({std::move(change), written, history});
+  log_.push_back({std::move(change), facts.written, history});
 }
 
 void EntryTable::Load(Entry entry, Facts facts) {
-  HERALD_CHECK(log_.empty() && !keys_.contains(entry.key), "what is loaded has no history");
-  const std::string key = std::move(entry.key);
-  Insert(key, {entry.revision, std::move(entry.value), std::move(facts)});
+  const auto [key, is_new] = keys_.try_emplace(std::move(entry.key));
+  HERALD_CHECK(is_new && log_.empty(), "what is loaded has no history");
+  Insert(*key, {entry.revision, std::move(entry.value), facts.written, facts.expires},
+         std::move(facts.index));
 }
 
 void EntryTable::Advance(Revision revision) { revision_ = std::max(revision_, revision); }
@@ -124,20 +135,20 @@ void EntryTable::Advance(Revision revision) { revision_ = std::max(revision_, re
 std::vector<Entry> EntryTable::Due(WallTime now, std::size_t max) const {
   std::vector<Entry> entries;
   for (auto it = due_.begin(); it != due_.end() && it->first <= now && entries.size() < max; ++it) {
-    const Version* const version = Newest(it->second);
+    const std::string& key = *it->second;
+    const Version* const version = Newest(key);
     HERALD_CHECK(version != nullptr, "only what lives is due");
-    entries.push_back({it->second, version->value, version->revision});
+    entries.push_back({key, version->value, version->revision});
   }
   return entries;
 }
 
-std::vector<std::pair<Entry, EntryTable::Facts>> EntryTable::Live(std::string_view from,
-                                                                  std::size_t max) const {
-  std::vector<std::pair<Entry, Facts>> entries;
+std::vector<std::pair<std::string, EntryTable::Version>> EntryTable::Live(std::string_view from,
+                                                                          std::size_t max) const {
+  std::vector<std::pair<std::string, Version>> entries;
   for (auto it = keys_.lower_bound(from); it != keys_.end() && entries.size() < max; ++it) {
-    const Version& version = it->second.back();
-    if (!version.value) continue;
-    entries.emplace_back(Entry{it->first, version.value, version.revision}, version.facts);
+    const Version& version = it->second.rbegin()->second;
+    if (version.value) entries.emplace_back(it->first, version);
   }
   return entries;
 }
@@ -145,11 +156,11 @@ std::vector<std::pair<Entry, EntryTable::Facts>> EntryTable::Live(std::string_vi
 void EntryTable::SetExpiry(const std::string& key, Revision revision, WallTime expires) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
-  Version& now = found->second.back();
+  Kept& now = found->second.rbegin()->second;
   if (!now.value || now.revision != revision) return;
-  due_.erase({now.facts.expires, key});
-  now.facts.expires = expires;
-  due_.emplace(expires, key);
+  due_.erase(now.due);
+  now.expires = expires;
+  now.due = due_.emplace(expires, &found->first);
 }
 
 Status EntryTable::CheckRevision(Revision at) const {
@@ -208,26 +219,26 @@ void EntryTable::ReadIndex(const Query& query, const IndexRange& by, Revision at
   constexpr Revision kLast = std::numeric_limits<Revision>::max();
   // Rows in [low, high) of this query, and of these what is behind the last page.
   const bool resumes = !by.after_value.empty() || !by.after_key.empty();
-  IndexRow low{by.index, by.from, {}, 0};
-  IndexRow high{by.index, by.to, {}, 0};
+  RowPlace low{by.index, by.from, {}, 0};
+  RowPlace high{by.index, by.to, {}, 0};
   if (resumes && !by.descending) {
-    low = std::max(low, IndexRow{by.index, by.after_value, by.after_key, kLast});
+    low = std::max(low, RowPlace{by.index, by.after_value, by.after_key, kLast});
   }
   if (resumes && by.descending) {
-    high = std::min(high, IndexRow{by.index, by.after_value, by.after_key, 0});
+    high = std::min(high, RowPlace{by.index, by.after_value, by.after_key, 0});
   }
   if (cursor.row_) {
     const auto& [value, key, revision] = *cursor.row_;
-    (by.descending ? high : low) = IndexRow{by.index, value, key, revision};
+    (by.descending ? high : low) = RowPlace{by.index, value, key, revision};
   }
 
   const auto take = [&](const IndexRow& row) {
-    if (row.revision > at || !InRange(row.key, query)) return;
-    const auto found = keys_.find(row.key);
-    const Version* version = found != keys_.end() ? At(found->second, at) : nullptr;
+    const std::string& key = *row.key;
+    if (row.revision > at || !InRange(key, query)) return;
+    const Version* const version = At(keys_.find(key)->second, at);
     // Rows of other versions of the key say what it was, or will be, found by.
     if (version == nullptr || version->revision != row.revision) return;
-    out.push_back({row.key, version->value, version->revision});
+    out.push_back({key, version->value, version->revision});
   };
   if (!(low < high)) {
     cursor.done_ = true;
@@ -241,10 +252,11 @@ void EntryTable::ReadIndex(const Query& query, const IndexRange& by, Revision at
     cursor.done_ = it == begin;
     // Exclusive, and so the row itself is not seen twice.
   } else {
-    for (; seen < kChunk && it != index_.end() && *it < high; ++seen, ++it) take(*it);
-    cursor.done_ = it == index_.end() || !(*it < high);
+    const auto end = index_.lower_bound(high);
+    for (; seen < kChunk && it != end; ++seen, ++it) take(*it);
+    cursor.done_ = it == end;
   }
-  if (!cursor.done_) cursor.row_.emplace(it->value, it->key, it->revision);
+  if (!cursor.done_) cursor.row_.emplace(it->value, *it->key, it->revision);
 }
 
 Result<Watch::Batch> EntryTable::ReadLog(std::string_view prefix, Revision after,
@@ -280,13 +292,11 @@ std::vector<std::shared_ptr<const Change>> EntryTable::Compact(WallTime keep_fro
     // The version that this change replaced stood up to here only.
     const auto found = keys_.find(change.key());
     Versions& versions = found->second;
-    while (versions.front().revision < change.revision()) {
-      for (const IndexEntry& entry : versions.front().facts.index) {
-        index_.erase(IndexRow{entry.index, entry.value, change.key(), versions.front().revision});
-      }
-      versions.pop_front();
+    while (versions.begin()->first < change.revision()) {
+      for (const auto& row : versions.begin()->second.rows) index_.erase(row);
+      versions.erase(versions.begin());
     }
-    if (change.deleted()) versions.pop_front();
+    if (change.deleted()) versions.erase(versions.begin());
     if (versions.empty()) keys_.erase(found);
     compacted_ = change.revision();
     history_bytes_ -= log_.front().bytes;

@@ -58,7 +58,8 @@ class EntryTable {
   struct Version {
     Revision revision = 0;
     Bytes value{};  // null: deleted
-    Facts facts{};
+    WallTime written{};
+    WallTime expires{};
   };
 
   // A place in a read: where the next chunk starts.
@@ -103,7 +104,7 @@ class EntryTable {
   // Live entries whose time is over, soonest first, at most `max`.
   std::vector<Entry> Due(WallTime now, std::size_t max) const;
   // Live entries from a key on, at most `max`; for looking at all of them, part by part.
-  std::vector<std::pair<Entry, Facts>> Live(std::string_view from, std::size_t max) const;
+  std::vector<std::pair<std::string, Version>> Live(std::string_view from, std::size_t max) const;
   // Another end of its time for a version, if it still is the newest.
   void SetExpiry(const std::string& key, Revision revision, WallTime expires);
 
@@ -126,19 +127,47 @@ class EntryTable {
   std::vector<std::shared_ptr<const Change>> Compact(WallTime keep_from, std::uint64_t max_bytes);
 
  private:
-  // Oldest first. The last one is the state now; those before are history.
-  using Versions = std::deque<Version>;
-
   // One index entry of one version, live or not: a read at a revision takes those whose
-  // version was the one that stood then. In the order in which a query gives them.
+  // version was the one that stood then.
   struct IndexRow {
     std::uint8_t index = 0;
     std::string value{};
-    std::string key{};
+    const std::string* key = nullptr;  // that of keys_
+    Revision revision = 0;
+  };
+  // Where a row is, in the order in which a query gives them.
+  struct RowPlace {
+    std::uint8_t index = 0;
+    std::string_view value{};
+    std::string_view key{};
     Revision revision = 0;
 
-    auto operator<=>(const IndexRow&) const = default;
+    auto operator<=>(const RowPlace&) const = default;
   };
+  struct RowOrder {
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return PlaceOf(a) < PlaceOf(b);
+    }
+  };
+  static RowPlace PlaceOf(const IndexRow& row) {
+    return {row.index, row.value, *row.key, row.revision};
+  }
+  static const RowPlace& PlaceOf(const RowPlace& place) { return place; }
+
+  using Index = std::set<IndexRow, RowOrder>;
+  // Live entries by the time they are due. The keys are those of keys_.
+  using DueTimes = std::multimap<WallTime, const std::string*>;
+
+  // A version, and where it is listed besides.
+  struct Kept : Version {
+    std::vector<Index::const_iterator> rows{};
+    DueTimes::iterator due{};  // while it lives
+  };
+  // The last one is the state now; those before are history.
+  using Versions = std::map<Revision, Kept>;
+  using Keys = std::map<std::string, Versions, std::less<>>;
 
   struct Logged {
     std::shared_ptr<const Change> change{};
@@ -146,8 +175,8 @@ class EntryTable {
     std::size_t bytes = 0;  // that go when it is compacted
   };
 
-  void Insert(const std::string& key, Version version);
-  void TakeAway(const std::string& key, const Version& version);
+  void Insert(Keys::value_type& key, Version version, std::vector<IndexEntry> index);
+  void TakeAway(const std::string& key, const Kept& version);
   // The version of a key that stood at a revision; null where it did not exist.
   static const Version* At(const Versions& versions, Revision at);
   void ReadKeys(const Query& query, Revision at, Cursor& cursor, std::vector<Entry>& out) const;
@@ -156,10 +185,9 @@ class EntryTable {
 
   Revision revision_;
   Revision compacted_;
-  std::map<std::string, Versions, std::less<>> keys_;
-  std::set<IndexRow> index_;
-  // Live entries by the time they are due.
-  std::set<std::pair<WallTime, std::string>> due_;
+  Keys keys_;
+  Index index_;
+  DueTimes due_;
   // The changes in (compacted, revision], oldest first.
   std::deque<Logged> log_;
   std::size_t entries_ = 0;

@@ -166,20 +166,20 @@ void MemoryStore::Refresh() {
   }
   std::string from;
   for (;;) {
-    std::vector<std::pair<Entry, EntryTable::Facts>> entries;
+    std::vector<std::pair<std::string, EntryTable::Version>> entries;
     {
       MutexLock lock(mu_);
       entries = table_.Live(from, kChunk);
     }
     if (entries.empty()) return;
-    from = entries.back().first.key + '\0';
-    for (auto& [entry, facts] : entries) {
-      facts.expires = options_.schema.ExpiryOf(entry.key, *entry.value, facts.written);
+    from = entries.back().first + '\0';
+    for (auto& [key, version] : entries) {
+      version.expires = options_.schema.ExpiryOf(key, *version.value, version.written);
     }
     MutexLock lock(mu_);
     // What was written since has its time from the new rules.
-    for (const auto& [entry, facts] : entries) {
-      table_.SetExpiry(entry.key, entry.revision, facts.expires);
+    for (const auto& [key, version] : entries) {
+      table_.SetExpiry(key, version.revision, version.expires);
     }
   }
 }
@@ -213,7 +213,7 @@ void MemoryStore::Evict() {
       while (table_.live_bytes() > options_.max_bytes && !by_age_.empty() &&
              changes.size() < kChunk) {
         const std::string key = by_age_.begin()->second;
-        complete_since_ = std::max(complete_since_, table_.Newest(key)->facts.written);
+        complete_since_ = std::max(complete_since_, table_.Newest(key)->written);
         changes.push_back(Apply(key, nullptr, {.written = now}));
         ++evicted_;
       }

@@ -312,7 +312,7 @@ void EtcdMirror::Apply(const EtcdWatchBatch& batch, std::vector<EntryTable::Fact
     if (change->revision() <= known) continue;
     if (change->deleted()) {
       const EntryTable::Version* const old = table_->Newest(change->key());
-      if (old != nullptr && old->facts.expires <= now) ++expired_;
+      if (old != nullptr && old->expires <= now) ++expired_;
     }
     table_->Apply(change, std::move(facts[i]));
   }
@@ -450,25 +450,27 @@ std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes() {
   std::vector<Entry> over;
   std::string from;
   for (;;) {
-    std::vector<std::pair<Entry, EntryTable::Facts>> entries;
+    std::vector<std::pair<std::string, EntryTable::Version>> entries;
     {
       MutexLock lock(mu_);
       if (!table_) return std::nullopt;
       entries = table_->Live(from, kChunk);
     }
     if (entries.empty()) return over;
-    from = entries.back().first.key + '\0';
-    for (auto& [entry, facts] : entries) {
+    from = entries.back().first + '\0';
+    for (auto& [key, version] : entries) {
       const Schema& schema = options_.schema;
-      if (schema.written && !schema.written(entry.key, *entry.value)) continue;
-      const WallTime before = facts.expires;
-      facts.expires = schema.ExpiryOf(entry.key, *entry.value, facts.written);
-      if (facts.expires <= now && before > now) over.push_back(entry);
+      if (schema.written && !schema.written(key, *version.value)) continue;
+      const WallTime before = version.expires;
+      version.expires = schema.ExpiryOf(key, *version.value, version.written);
+      if (version.expires <= now && before > now) {
+        over.push_back({key, version.value, version.revision});
+      }
     }
     MutexLock lock(mu_);
     if (!table_) return std::nullopt;
-    for (const auto& [entry, facts] : entries) {
-      table_->SetExpiry(entry.key, entry.revision, facts.expires);
+    for (const auto& [key, version] : entries) {
+      table_->SetExpiry(key, version.revision, version.expires);
     }
   }
 }
