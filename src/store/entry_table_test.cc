@@ -99,6 +99,25 @@ TEST_F(EntryTableTest, ForgetsHistoryButNotWhatARevisionInUseNeeds) {
   EXPECT_EQ(Keys(12), Strings{"/a"});
 }
 
+TEST_F(EntryTableTest, FindsAKeyByWhatItWasFoundByAtARevisionOnceEach) {
+  EntryTable::Facts twice = Facts(0, 60, "x");
+  twice.index.push_back(twice.index.front());
+  Put("/a", 11, twice);
+  Put("/a", 12, Facts(1, 60, "y"));
+  DeleteAtOnce({"/a"}, 13, 2);
+  Put("/a", 14, Facts(3, 60, "x"));
+  EXPECT_EQ(Keys(11, "x"), Strings{"/a"});
+  EXPECT_EQ(Keys(12, "x"), Strings{});
+  EXPECT_EQ(Keys(12, "y"), Strings{"/a"});
+  EXPECT_EQ(Keys(13, "y"), Strings{});
+  EXPECT_EQ(Keys(14, "x"), Strings{"/a"});
+  // History takes its rows with it, and none of the new version's.
+  EXPECT_EQ(table_.Compact(At(3), 1 << 20).size(), 3u);
+  EXPECT_EQ(Keys(14, "x"), Strings{"/a"});
+  EXPECT_EQ(Keys(14, "y"), Strings{});
+  EXPECT_EQ(table_.Due(At(63), 10).size(), 1u);
+}
+
 TEST_F(EntryTableTest, PassesOverTheDeletionOfWhatItDoesNotHave) {
   table_.Apply(std::make_shared<const Change>(Entry{"/a", nullptr, 11}, std::nullopt, true),
                Facts(0, 0));
