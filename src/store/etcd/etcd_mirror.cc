@@ -304,15 +304,18 @@ void EtcdMirror::Take(Result<EtcdWatchBatch> batch) {
   for (const auto& done : satisfied) done(true);
 }
 
-void EtcdMirror::Apply(const EtcdWatchBatch& batch, std::vector<EntryTable::Facts> facts,
-                       WallTime now) {
+void EtcdMirror::Apply(EtcdWatchBatch& batch, std::vector<EntryTable::Facts> facts, WallTime now) {
   const Revision known = table_->revision();
   for (std::size_t i = 0; i < batch.changes.size(); ++i) {
-    const auto& change = batch.changes[i];
+    auto& change = batch.changes[i];
     if (change->revision() <= known) continue;
-    if (change->deleted()) {
-      const EntryTable::Version* const old = table_->Newest(change->key());
-      if (old != nullptr && old->expires <= now) ++expired_;
+    if (const EntryTable::Version* const old = table_->Newest(change->key())) {
+      if (change->deleted() && old->expires <= now) ++expired_;
+      // What it replaced is told as it is here, and not as etcd sent it along: that would be a
+      // second copy in memory, and is missing where a compaction was faster.
+      change = std::make_shared<const Change>(
+          change->current(), Entry{change->key(), old->value, old->revision}, change->deleted(),
+          /*last=*/change->resume_revision() == change->revision());
     }
     table_->Apply(change, std::move(facts[i]));
   }

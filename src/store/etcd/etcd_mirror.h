@@ -125,7 +125,7 @@ class EtcdMirror {
   void StartWatch(Revision after) REQUIRES(watch_mu_);
 
   void Take(Result<EtcdWatchBatch> batch) EXCLUDES(mu_);
-  void Apply(const EtcdWatchBatch& batch, std::vector<EntryTable::Facts> facts, WallTime now)
+  void Apply(EtcdWatchBatch& batch, std::vector<EntryTable::Facts> facts, WallTime now)
       REQUIRES(mu_);
   void WatchExpired(const Status& why) EXCLUDES(mu_);
   void EndWatch() EXCLUDES(watch_mu_);

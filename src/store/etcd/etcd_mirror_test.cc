@@ -194,6 +194,26 @@ TEST_F(EtcdMirrorTest, ListsPageAfterPageAtOneRevisionAndThenFollows) {
   EXPECT_EQ(mirror_->stats().entries, 3u);
 }
 
+TEST_F(EtcdMirrorTest, TellsWhatWasThereBeforeAsTheTableHasIt) {
+  Start();
+  Answer(10, {{"/a", "x|0|60"}});
+  const Bytes first = (*mirror_->Get("/a"))->value;
+  const auto watch = NewWatch(10);
+  Tell({Put("/a", "y|0|60", 11), Put("/b", "x|0|60", 12)}, 12);  // etcd had compacted it
+  const Bytes second = (*mirror_->Get("/a"))->value;
+  Tell({Delete("/a", 13)}, 13);
+  const auto batch = watch->Next(10);
+  ASSERT_TRUE(batch);
+  ASSERT_EQ(batch->changes.size(), 3u);
+  ASSERT_TRUE(batch->changes[0]->previous());
+  EXPECT_EQ(batch->changes[0]->previous()->value, first) << "the same, not a copy";
+  EXPECT_EQ(batch->changes[0]->previous()->revision, 5);
+  EXPECT_FALSE(batch->changes[1]->previous());
+  ASSERT_TRUE(batch->changes[2]->previous());
+  EXPECT_EQ(batch->changes[2]->previous()->value, second);
+  EXPECT_TRUE(batch->changes[2]->deleted());
+}
+
 TEST_F(EtcdMirrorTest, ListsAgainAfterAWhileWhereThatFailed) {
   Start();
   ranges_.back().second(Status(StatusReason::kServiceUnavailable, "no leader"));
