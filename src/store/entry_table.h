@@ -77,6 +77,8 @@ class EntryTable {
 
   // Empty, as of that revision: what came before is not known.
   explicit EntryTable(Revision revision = 0) : revision_(revision), compacted_(revision) {}
+  EntryTable(const EntryTable&) = delete;  // its parts point to each other
+  EntryTable& operator=(const EntryTable&) = delete;
 
   Revision revision() const { return revision_; }
   Revision compacted() const { return compacted_; }
