@@ -103,6 +103,8 @@ class Etcd:
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
+        # Its threads stop one after the other, and may answer until the last one has.
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)

@@ -68,6 +68,45 @@ Written ToWritten(pb::TxnResponse& response) {
   return written;
 }
 
+void StartRange(EtcdRpc& rpc, EtcdRange range, std::function<void(Result<EtcdPage>)> done) {
+  pb::RangeRequest request;
+  // The smallest key: etcd takes an empty one for a mistake.
+  request.set_key(range.start.empty() ? std::string(1, '\0') : std::move(range.start));
+  request.set_range_end(std::move(range.end));
+  request.set_limit(range.limit);
+  request.set_revision(range.at);
+  request.set_keys_only(range.keys_only);
+  request.set_count_only(range.count_only);
+  rpc.Start<pb::RangeResponse>(
+      {.repeatable = true}, std::move(request),
+      [](EtcdConnection& connection, grpc::ClientContext* context, const pb::RangeRequest& sent) {
+        return connection.kv.PrepareAsyncRange(context, sent, connection.queue);
+      },
+      [done = std::move(done), keys_only = range.keys_only](const auto&, const Status& status,
+                                                            pb::RangeResponse& response) {
+        if (status.ok()) {
+          done(ToPage(response, keys_only));
+        } else {
+          done(status);
+        }
+      });
+}
+
+// Of a write that etcd refused because it is full: it may have been the one that filled it.
+// `unknown` where that cannot be found out.
+void LookWhetherDone(EtcdRpc& rpc, const pb::PutRequest& put, const Status& refusal,
+                     const Status& unknown, std::function<void(Result<Written>)> done) {
+  StartRange(
+      rpc, {.start = put.key()},
+      [value = put.value(), refusal, unknown, done = std::move(done)](Result<EtcdPage> found) {
+        if (!found) return done(unknown);
+        if (found->entries.empty() || *found->entries.front().value != value) return done(refusal);
+        done(Written{.committed = true,
+                     .revision = found->entries.front().mod_revision,
+                     .current = std::nullopt});
+      });
+}
+
 EtcdClient::Condition ToCondition(const pb::StatusResponse& response) {
   EtcdClient::Condition condition{
       .bytes = response.dbsize(), .has_leader = response.leader() != 0, .alarms = {}};
@@ -132,41 +171,23 @@ EtcdClient::EtcdClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 EtcdClient::~EtcdClient() = default;
 
 void EtcdClient::Range(EtcdRange range, std::function<void(Result<EtcdPage>)> done) {
-  pb::RangeRequest request;
-  // The smallest key: etcd takes an empty one for a mistake.
-  request.set_key(range.start.empty() ? std::string(1, '\0') : std::move(range.start));
-  request.set_range_end(std::move(range.end));
-  request.set_limit(range.limit);
-  request.set_revision(range.at);
-  request.set_keys_only(range.keys_only);
-  request.set_count_only(range.count_only);
-  impl_->rpc->Start<pb::RangeResponse>(
-      {.repeatable = true}, std::move(request),
-      [](EtcdConnection& connection, grpc::ClientContext* context, const pb::RangeRequest& sent) {
-        return connection.kv.PrepareAsyncRange(context, sent, connection.queue);
-      },
-      [done = std::move(done), keys_only = range.keys_only](const auto&, const Status& status,
-                                                            pb::RangeResponse& response) {
-        if (status.ok()) {
-          done(ToPage(response, keys_only));
-        } else {
-          done(status);
-        }
-      });
+  StartRange(*impl_->rpc, std::move(range), std::move(done));
 }
 
 void EtcdClient::Commit(EtcdWrite write, std::function<void(Result<Written>)> done) {
-  impl_->rpc->Start<pb::TxnResponse>(
+  EtcdRpc* const rpc = impl_->rpc.get();
+  rpc->Start<pb::TxnResponse>(
       {.repeatable = false}, ToTransaction(std::move(write)),
       [](EtcdConnection& connection, grpc::ClientContext* context, const pb::TxnRequest& sent) {
         return connection.kv.PrepareAsyncTxn(context, sent, connection.queue);
       },
-      [done = std::move(done)](const auto&, const Status& status, pb::TxnResponse& response) {
-        if (status.ok()) {
-          done(ToWritten(response));
-        } else {
-          done(status);
-        }
+      [rpc, done = std::move(done)](const auto& call, const Status& status,
+                                    pb::TxnResponse& response) {
+        if (status.ok()) return done(ToWritten(response));
+        const pb::TxnRequest& sent = call.request();
+        const bool puts = sent.success_size() > 0 && sent.success(0).has_request_put();
+        if (!call.verdict().full || !puts) return done(status);
+        LookWhetherDone(*rpc, sent.success(0).request_put(), call.verdict().status, status, done);
       });
 }
 

@@ -127,6 +127,39 @@ TEST(EtcdClientCalls, AWriteIsTriedElsewhereOnlyWhereItCannotHaveBeenDone) {
   }
 }
 
+TEST(EtcdClientCalls, AWriteThatFillsEtcdWasDoneAlthoughItIsRefused) {
+  std::atomic<bool> readable = true;
+  FakeEtcd etcd({.range =
+                     [&](const pb::RangeRequest& request, pb::RangeResponse& response) {
+                       if (!readable) return Unavailable("etcdserver: request timed out");
+                       pb::KeyValue& kv = *response.add_kvs();
+                       kv.set_key(request.key());
+                       kv.set_value("filled");
+                       kv.set_mod_revision(7);
+                       return grpc::Status::OK;
+                     },
+                 .txn =
+                     [](auto&, auto&) {
+                       return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                           "etcdserver: mvcc: database space exceeded");
+                     }});
+  const auto client = Connect({.endpoints = {etcd.endpoint()}});
+  const auto done = Put(*client, "a", "filled", 0);
+  ASSERT_TRUE(done) << done.error().ToString();
+  EXPECT_TRUE(done->committed);
+  EXPECT_EQ(done->revision, 7);
+
+  const auto refused = Put(*client, "a", "after", 7);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().Is(StatusReason::kServiceUnavailable)) << refused.error().ToString();
+  EXPECT_GT(refused.error().retry_after(), seconds(1)) << "somebody has to make room first";
+
+  readable = false;
+  const auto unknown = Put(*client, "a", "filled", 0);
+  ASSERT_FALSE(unknown);
+  EXPECT_TRUE(unknown.error().Is(StatusReason::kTimeout)) << unknown.error().ToString();
+}
+
 TEST(EtcdClientCalls, WritesGoElsewhereWhereNobodyListens) {
   FakeEtcd gone;
   FakeEtcd good;

@@ -16,6 +16,8 @@ constexpr std::chrono::seconds kSoon{1};
 // Somebody has to compact, defragment and disarm first.
 constexpr std::chrono::seconds kNoSpaceRetry{30};
 
+constexpr std::string_view kFull = "etcdserver: mvcc: database space exceeded";
+
 struct Known {
   std::string_view text;
   StatusReason reason;
@@ -34,8 +36,7 @@ constexpr Known kKnown[] = {
      false, Endpoint::kFine},
     {"etcdserver: mvcc: required revision is a future revision", StatusReason::kBadRequest,
      Done::kNo, false, Endpoint::kFine},
-    {"etcdserver: mvcc: database space exceeded", StatusReason::kServiceUnavailable, Done::kNo,
-     false, Endpoint::kFine},
+    {kFull, StatusReason::kServiceUnavailable, Done::kPerhaps, false, Endpoint::kFine},
     {"etcdserver: too many requests", StatusReason::kServiceUnavailable, Done::kNo, false,
      Endpoint::kFine},
     {"etcdserver: requested lease not found", StatusReason::kNotFound, Done::kNo, false,
@@ -142,12 +143,13 @@ EtcdVerdict JudgeEtcdError(GrpcCode code, std::string_view message) {
                                      ? std::string(message)
                                      : fmt::format("etcd: {}", message)};
   if (known.reason == StatusReason::kServiceUnavailable) {
-    parts.retry_after = message.ends_with("database space exceeded") ? kNoSpaceRetry : kSoon;
+    parts.retry_after = message == kFull ? kNoSpaceRetry : kSoon;
   }
   return {.status = Status(std::move(parts)),
           .done = known.done,
           .elsewhere = known.elsewhere,
           .endpoint = known.endpoint,
+          .full = message == kFull,
           .token = known.token,
           .no_authentication = message == "etcdserver: authentication is not enabled"};
 }

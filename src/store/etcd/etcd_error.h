@@ -44,6 +44,10 @@ struct EtcdVerdict {
   enum class Endpoint : std::uint8_t { kFine, kSuspect, kLost };
   Endpoint endpoint = Endpoint::kFine;
 
+  // It is full. Only a read tells whether a write was done: etcd carries out the one that crosses
+  // its quota, and refuses it in the same words as those that come after.
+  bool full = false;
+
   // A new token may help.
   bool token = false;
   // There are no tokens here: etcd lets everybody in.

@@ -36,7 +36,7 @@ constexpr Scenario kScenarios[] = {
     {GrpcCode::kInvalidArgument, "etcdserver: duplicate key given in txn request",
      StatusReason::kBadRequest, StatusReason::kBadRequest, false, Endpoint::kFine},
     {GrpcCode::kResourceExhausted, "etcdserver: mvcc: database space exceeded",
-     StatusReason::kServiceUnavailable, StatusReason::kServiceUnavailable, false, Endpoint::kFine},
+     StatusReason::kServiceUnavailable, StatusReason::kTimeout, false, Endpoint::kFine},
     {GrpcCode::kResourceExhausted, "etcdserver: too many requests",
      StatusReason::kServiceUnavailable, StatusReason::kServiceUnavailable, false, Endpoint::kFine},
     // Who we are.

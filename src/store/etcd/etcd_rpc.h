@@ -128,6 +128,8 @@ class EtcdUnaryCall final : public EtcdCall {
         prepare_(std::move(prepare)),
         completion_(std::move(completion)) {}
 
+  const Request& request() const { return request_; }
+
  private:
   void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
             EtcdTag* tag) override {
