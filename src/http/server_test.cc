@@ -651,7 +651,10 @@ TEST(Server, WatchersWhoReadGetEverythingBesideAsManyWhoNeverRead) {
     readers.push_back(std::make_unique<Wire>(server->port()));
     readers.back()->Write("GET /reads HTTP/1.1\r\nHost: h\r\n\r\n");
   }
-  ASSERT_TRUE(Eventually([&] { return server->Stats().streams == 2 * kEach; }));
+  ASSERT_TRUE(Eventually([&] {
+    const MutexLock lock(mu);
+    return watchers.size() == 2 * kEach;
+  }));
   std::vector<Watcher> all;
   {
     const MutexLock lock(mu);
