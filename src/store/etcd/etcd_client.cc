@@ -94,16 +94,21 @@ void StartRange(EtcdRpc& rpc, EtcdRange range, std::function<void(Result<EtcdPag
 
 // Of a write that etcd refused because it is full: it may have been the one that filled it.
 // `unknown` where that cannot be found out.
-void LookWhetherDone(EtcdRpc& rpc, const pb::PutRequest& put, const Status& refusal,
+void LookWhetherDone(EtcdRpc& rpc, const pb::TxnRequest& sent, const Status& refusal,
                      const Status& unknown, std::function<void(Result<Written>)> done) {
+  // What was there before may look the same, unless it is known when that was written.
+  const bool puts = sent.success_size() > 0 && sent.success(0).has_request_put();
+  if (!puts || sent.compare_size() == 0) return done(unknown);
+  const pb::PutRequest& put = sent.success(0).request_put();
   StartRange(
       rpc, {.start = put.key()},
-      [value = put.value(), refusal, unknown, done = std::move(done)](Result<EtcdPage> found) {
+      [value = put.value(), expected = sent.compare(0).mod_revision(), refusal, unknown,
+       done = std::move(done)](Result<EtcdPage> found) {
         if (!found) return done(unknown);
-        if (found->entries.empty() || *found->entries.front().value != value) return done(refusal);
-        done(Written{.committed = true,
-                     .revision = found->entries.front().mod_revision,
-                     .current = std::nullopt});
+        if (found->entries.empty()) return done(refusal);
+        const EtcdKeyValue& entry = found->entries.front();
+        if (entry.mod_revision == expected || *entry.value != value) return done(refusal);
+        done(Written{.committed = true, .revision = entry.mod_revision, .current = std::nullopt});
       });
 }
 
@@ -184,10 +189,8 @@ void EtcdClient::Commit(EtcdWrite write, std::function<void(Result<Written>)> do
       [rpc, done = std::move(done)](const auto& call, const Status& status,
                                     pb::TxnResponse& response) {
         if (status.ok()) return done(ToWritten(response));
-        const pb::TxnRequest& sent = call.request();
-        const bool puts = sent.success_size() > 0 && sent.success(0).has_request_put();
-        if (!call.verdict().full || !puts) return done(status);
-        LookWhetherDone(*rpc, sent.success(0).request_put(), call.verdict().status, status, done);
+        if (!call.verdict().full) return done(status);
+        LookWhetherDone(*rpc, call.request(), call.verdict().status, status, done);
       });
 }
 

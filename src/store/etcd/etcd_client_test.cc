@@ -112,7 +112,7 @@ TEST(EtcdClientCalls, AWriteIsTriedElsewhereOnlyWhereItCannotHaveBeenDone) {
            Scenario{
                {grpc::StatusCode::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"},
                1,
-               StatusReason::kServiceUnavailable},
+               StatusReason::kTimeout},
        }) {
     SCOPED_TRACE(s.status.error_message());
     const auto refuse = [&](auto&, auto&) { return s.status; };
@@ -149,6 +149,7 @@ TEST(EtcdClientCalls, AWriteThatFillsEtcdWasDoneAlthoughItIsRefused) {
   EXPECT_TRUE(done->committed);
   EXPECT_EQ(done->revision, 7);
 
+  EXPECT_FALSE(Put(*client, "a", "filled", 7)) << "that was there before";
   const auto refused = Put(*client, "a", "after", 7);
   ASSERT_FALSE(refused);
   EXPECT_TRUE(refused.error().Is(StatusReason::kServiceUnavailable)) << refused.error().ToString();

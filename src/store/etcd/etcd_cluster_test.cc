@@ -520,9 +520,15 @@ TEST(EtcdSpaceTest, SaysThatThereIsNoSpaceAndWorksAgainWhenThereIs) {
   const auto client = Connect({.endpoints = cluster.endpoints()});
   const std::string value(256 << 10, 'x');
   Status refused;
+  Revision revision = 0;
   for (int i = 0; i < 100 && refused.ok(); ++i) {
-    const auto written = Put(*client, "a", value);
-    if (!written) refused = written.error();
+    const auto written = Put(*client, "a", value, revision);
+    if (!written) {
+      refused = written.error();
+    } else {
+      EXPECT_TRUE(written->committed);
+      revision = written->revision;
+    }
   }
   EXPECT_TRUE(refused.Is(StatusReason::kServiceUnavailable)) << refused.ToString();
   EXPECT_GE(refused.retry_after(), seconds(1));

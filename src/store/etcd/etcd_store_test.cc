@@ -123,9 +123,10 @@ class EtcdStoreTest : public testing::Test {
     EXPECT_TRUE(store);
     return *std::move(store);
   }
-  static Result<Written> TryPut(Store& store, const std::string& key, const std::string& value) {
+  static Result<Written> TryPut(Store& store, const std::string& key, const std::string& value,
+                                Revision expected = Write::kAny) {
     std::promise<Result<Written>> done;
-    store.Commit({key, std::make_shared<const std::string>(value)},
+    store.Commit({key, std::make_shared<const std::string>(value), expected},
                  [&done](Result<Written> written) { done.set_value(std::move(written)); });
     return done.get_future().get();
   }
@@ -350,7 +351,7 @@ TEST_F(EtcdStoreTest, SaysWhenEtcdIsFullAndGoesOnWhenThereIsRoomAgain) {
   Result<Written> written = Written();
   int puts = 0;
   for (; written && puts < 100; ++puts) {
-    written = TryPut(store, "/" + std::to_string(puts), std::string(100'000, 'x'));
+    written = TryPut(store, "/" + std::to_string(puts), std::string(100'000, 'x'), 0);
   }
   ASSERT_FALSE(written);
   EXPECT_TRUE(written.error().Is(StatusReason::kServiceUnavailable)) << written.error().ToString();
