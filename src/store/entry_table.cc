@@ -69,13 +69,13 @@ const EntryTable::Version* EntryTable::At(const Versions& versions, Revision at)
 }
 
 std::shared_ptr<const Change> EntryTable::MakeChange(const std::string& key, Bytes value,
-                                                     Revision revision) const {
+                                                     Revision revision, bool last) const {
   std::optional<Entry> previous;
   if (const Version* old = Newest(key)) previous = Entry{key, old->value, old->revision};
   HERALD_CHECK(value || previous, "there is nothing to delete");
   const bool deleted = value == nullptr;
   return std::make_shared<const Change>(Entry{key, std::move(value), revision}, std::move(previous),
-                                        deleted);
+                                        deleted, last);
 }
 
 void EntryTable::TakeAway(const std::string& key, const Kept& version) {

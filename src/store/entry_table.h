@@ -91,9 +91,10 @@ class EntryTable {
   // What is there now; null where the key does not exist.
   const Version* Newest(std::string_view key) const;
 
-  // The change that a write at a revision would make. REQUIRES: where value is null, the key exists
-  std::shared_ptr<const Change> MakeChange(const std::string& key, Bytes value,
-                                           Revision revision) const;
+  // The change that a write at a revision would make, the last one of it or not.
+  // REQUIRES: where value is null, the key exists
+  std::shared_ptr<const Change> MakeChange(const std::string& key, Bytes value, Revision revision,
+                                           bool last = true) const;
   // Makes a change; `facts` of a deletion are when it was. One of a key that is not there
   // any more only moves the revision. REQUIRES: its revision is not before revision()
   void Apply(std::shared_ptr<const Change> change, Facts facts);

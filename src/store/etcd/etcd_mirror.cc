@@ -313,9 +313,8 @@ void EtcdMirror::Apply(EtcdWatchBatch& batch, std::vector<EntryTable::Facts> fac
       if (change->deleted() && old->expires <= now) ++expired_;
       // What it replaced is told as it is here, and not as etcd sent it along: that would be a
       // second copy in memory, and is missing where a compaction was faster.
-      change = std::make_shared<const Change>(
-          change->current(), Entry{change->key(), old->value, old->revision}, change->deleted(),
-          /*last=*/change->resume_revision() == change->revision());
+      change = table_->MakeChange(change->key(), change->current().value, change->revision(),
+                                  /*last=*/change->resume_revision() == change->revision());
     }
     table_->Apply(change, std::move(facts[i]));
   }
