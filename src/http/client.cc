@@ -52,6 +52,9 @@ constexpr std::size_t kMaxReserveBytes = 16 * 1024 * 1024;
 // Further than anybody waits, and near enough for the clock's arithmetic.
 constexpr std::chrono::hours kEternity{24 * 365 * 100};
 
+// The cause in a status of what IsUnprocessed() tells.
+constexpr std::string_view kUnprocessed = "Unprocessed";
+
 Time Later(Time from, std::chrono::nanoseconds delay) {
   return from + std::chrono::duration_cast<steady_clock::duration>(
                     std::clamp<std::chrono::nanoseconds>(delay, {}, kEternity));
@@ -115,6 +118,12 @@ Status Validate(const Request& request) {
 
 }  // namespace
 
+bool IsUnprocessed(const Status& error) {
+  const std::vector<StatusCause>& causes = error.details().causes;
+  return std::any_of(causes.begin(), causes.end(),
+                     [](const StatusCause& cause) { return cause.reason == kUnprocessed; });
+}
+
 // Everything but the members under mu_ and the counters belongs to the client's thread.
 class Client::Impl {
  public:
@@ -130,6 +139,7 @@ class Client::Impl {
   CallId Start(Request request, const CallOptions& options, Listener listener);
   void Cancel(CallId id);
   void Post(Time when, std::function<void()> task);
+  void Renew();
   ClientStats Stats() const;
   bool OnThread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
@@ -149,6 +159,7 @@ class Client::Impl {
     Time waiting_since{};
     TimerQueue::Id deadline{};
     int repeats = 0;
+    bool perhaps_processed = false;  // in a try before, which broke
     bool head_seen = false;
     bool doomed = false;      // nothing but `done` will be called
     bool asked_gzip = false;  // so a gzip answer is unpacked
@@ -182,7 +193,7 @@ class Client::Impl {
 
   void OnHead(CallId id, ResponseHead head);
   void OnData(CallId id, std::string_view data);
-  void OnEnd(CallId id, const ExchangeEnd& end);
+  void OnEnd(CallId id, ExchangeEnd end);
   void Deliver(Call& call, std::string_view data);
   // Gives a call up, soon: codecs must not be called from their own events.
   void Doom(Call& call, Status why);
@@ -205,6 +216,8 @@ class Client::Impl {
   Status Unreachable(std::string_view cause) const {
     return Status(StatusReason::kUnreachable, fmt::format("{}: {}", server_, cause));
   }
+  // With what IsUnprocessed() looks for, where that is so.
+  static Status Annotated(const Call& call, const Status& status);
   void Log(LogLevel level, std::string_view message, std::string_view cause) const;
 
   ClientConnectionShared shared_;
@@ -256,7 +269,7 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
   shared_.proxy = std::move(proxy);
   shared_.codec_events.head = [this](CallId id, ResponseHead head) { OnHead(id, std::move(head)); };
   shared_.codec_events.data = [this](CallId id, std::string_view data) { OnData(id, data); };
-  shared_.codec_events.end = [this](CallId id, const ExchangeEnd& end) { OnEnd(id, end); };
+  shared_.codec_events.end = [this](CallId id, ExchangeEnd end) { OnEnd(id, std::move(end)); };
   shared_.opened = [this](const ClientConnection& connection) {
     connections_opened_.fetch_add(1, std::memory_order_relaxed);
     expect_http1_ = !connection.http2();
@@ -316,6 +329,12 @@ void Client::Impl::Post(Time when, std::function<void()> task) {
   MutexLock lock(mu_);
   incoming_.tasks.push_back({when, std::move(task)});
   Wake();
+}
+
+void Client::Impl::Renew() {
+  Post({}, [this] {
+    for (const auto& connection : connections_) connection->Retire();
+  });
 }
 
 ClientStats Client::Impl::Stats() const {
@@ -455,7 +474,7 @@ void Client::Impl::Deliver(Call& call, std::string_view data) {
   }
 }
 
-void Client::Impl::OnEnd(CallId id, const ExchangeEnd& end) {
+void Client::Impl::OnEnd(CallId id, ExchangeEnd end) {
   const auto it = calls_.find(id);
   if (it == calls_.end()) return;
   Call& call = it->second;
@@ -466,10 +485,12 @@ void Client::Impl::OnEnd(CallId id, const ExchangeEnd& end) {
     if (call.decoder != nullptr)
       if (const Status status = call.decoder->End(); !status.ok())
         return Finish(call, Unreachable(status.message()));
+    call.response.trailers = std::move(end.trailers);
     return Finish(call, {});
   }
-  const bool again = end.outcome == ExchangeEnd::Outcome::kNotProcessed ||
-                     (call.options.repeatable && !call.head_seen);
+  const bool unprocessed = end.outcome == ExchangeEnd::Outcome::kNotProcessed;
+  if (!unprocessed) call.perhaps_processed = true;
+  const bool again = unprocessed || (call.options.repeatable && !call.head_seen);
   if (again && call.repeats < kMaxRepeats && !stopped_) {
     ++call.repeats;
     repeated_.fetch_add(1, std::memory_order_relaxed);
@@ -498,15 +519,22 @@ void Client::Impl::Finish(Call& call, const Status& status) {
       if (status.ok())
         call.listener.fetched(std::move(call.response));
       else
-        call.listener.fetched(status);
+        call.listener.fetched(Annotated(call, status));
     } else if (call.listener.callbacks.done) {
-      call.listener.callbacks.done(status);
+      call.listener.callbacks.done(Annotated(call, status));
     }
   } catch (const std::exception& e) {
     Log(LogLevel::kError, "a done callback threw", e.what());
   } catch (...) {
     Log(LogLevel::kError, "a done callback threw", "");
   }
+}
+
+Status Client::Impl::Annotated(const Call& call, const Status& status) {
+  if (status.ok() || call.connection != nullptr || call.perhaps_processed) return status;
+  Status::Parts parts = status.parts();
+  parts.details = StatusDetails{.causes = {{.reason = std::string(kUnprocessed)}}};
+  return Status(std::move(parts));
 }
 
 void Client::Impl::Settle() {
@@ -751,6 +779,8 @@ Result<Response> Client::Fetch(Request request, CallOptions options, std::stop_t
   waiter.ready.Wait(lock, [&waiter]() REQUIRES(waiter.mu) { return waiter.done; });
   return std::move(waiter.result);
 }
+
+void Client::Renew() { impl_->Renew(); }
 
 void Client::Post(std::function<void()> task) { impl_->Post({}, std::move(task)); }
 

@@ -40,7 +40,7 @@ struct ClientOptions {
   // `tls`, as Go's client does; with socks5:// it is asked by SOCKS5.
   std::string proxy_url{};
   bool allow_http2 = true;  // false: HTTP/1.1 only
-  // A plain connection on which the server is known to speak HTTP/2 (tests).
+  // Plain connections, too, are HTTP/2: the server is known to speak it (etcd).
   bool plain_http2 = false;
 
   // At once. HTTP/2 uses one, or a few where long calls (watches) take all the streams that
@@ -66,6 +66,10 @@ struct CallOptions {
   // Either is done three times at most.
   bool repeatable = false;
 };
+
+// Whether the server has surely done nothing about a call that ended with this error: there was no
+// connection for it, or the server said so.
+bool IsUnprocessed(const Status& error);
 
 struct ClientStats {
   std::uint64_t connections_opened = 0;
@@ -121,6 +125,9 @@ class Client {
   // The whole answer, by callback or by waiting for it (not from a callback).
   CallId Fetch(Request request, CallOptions options, std::function<void(Result<Response>)> done);
   Result<Response> Fetch(Request request, CallOptions options = {}, std::stop_token stop = {});
+
+  // What is sent from now on goes over a new connection; what was sent stays where it is.
+  void Renew();
 
   // Runs the task on the client's thread, at once or later.
   void Post(std::function<void()> task);

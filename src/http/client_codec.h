@@ -20,6 +20,7 @@ struct ExchangeEnd {
 
   Outcome outcome = Outcome::kWhole;
   std::string cause{};  // why, for people; empty with kWhole
+  Headers trailers{};   // behind the body; HTTP/2 only
 
   bool operator==(const ExchangeEnd&) const = default;
 };

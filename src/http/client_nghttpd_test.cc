@@ -145,6 +145,7 @@ TEST_P(ClientAndNghttpd, FetchesFilesWhateverTheirSize) {
   Result<Response> response = client_->Fetch({.target = "/small"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
   EXPECT_EQ(response->body, "hello");
+  EXPECT_EQ(response->trailers.Get("x-late"), "1");
   response = client_->Fetch({.target = "/empty"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
   EXPECT_EQ(response->body, "");

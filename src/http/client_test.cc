@@ -963,6 +963,60 @@ TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
   EXPECT_EQ(client->Stats().repeated, 1U);
 }
 
+TEST(Client, SaysWhetherTheServerMayHaveActed) {
+  std::atomic<bool> answers{true};
+  TestPeer peer([&](TestWire& wire, int) {
+    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const auto& stream) {
+      if (stream.request.target == "/break") return h2.wire().Reset();
+      if (stream.request.target == "/refuse") return h2.Reset(stream.id, kRefusedStream);
+      if (answers) h2.Answer(stream.id, 200, "");
+    }).Run();
+  });
+  const auto client = OpenClient(PlainHttp2(peer));
+  const auto unprocessed = [&](const std::string& target, const CallOptions& options = kPatient) {
+    const Result<Response> response = client->Fetch({.target = target}, options);
+    EXPECT_FALSE(response.has_value()) << target;
+    return !response && IsUnprocessed(response.error());
+  };
+  ASSERT_TRUE(client->Fetch({.target = "/"}, kPatient).has_value());
+  EXPECT_FALSE(unprocessed("/break"));
+  EXPECT_TRUE(unprocessed("/refuse"));
+  answers = false;
+  EXPECT_FALSE(unprocessed("/silent", {.timeout = std::chrono::milliseconds(20)}));
+  // A call that was perhaps acted upon, and then found nobody to ask again.
+  peer.StopListening();
+  EXPECT_FALSE(unprocessed("/break", {.timeout = kPatience, .repeatable = true}));
+  EXPECT_TRUE(unprocessed("/nobody"));
+}
+
+TEST(Client, GoesOverANewConnectionWhenTold) {
+  Gate gate;
+  Gate began;
+  TestPeer peer([&](TestWire& wire, int connection) {
+    TestHttp2Peer(wire, {}, [&, connection](TestHttp2Peer& h2, const auto& stream) {
+      if (stream.request.target == "/slow") {
+        began.Open();
+        gate.Await();
+      }
+      h2.Answer(stream.id, 200, std::to_string(connection));
+    }).Run();
+  });
+  const auto client = OpenClient(PlainHttp2(peer));
+  ASSERT_TRUE(client->Fetch({.target = "/"}, kPatient).has_value());
+  Journal journal;
+  client->Fetch({.target = "/slow"}, kPatient, [&](const Result<Response>& response) {
+    journal.Add(response ? response->body : response.error().ToString());
+  });
+  began.Await();
+  client->Renew();
+  const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
+  ASSERT_TRUE(response.has_value()) << response.error().ToString();
+  EXPECT_EQ(response->body, "1");
+  // What was under way goes on where it was, and the old connection ends with it.
+  gate.Open();
+  EXPECT_EQ(journal.Await(1), std::vector<std::string>{"0"});
+}
+
 TEST(Client, RepeatsARefusedStreamOnTheSameConnection) {
   int requests = 0;
   TestPeer peer([&](TestWire& wire, int) {

@@ -71,10 +71,12 @@ struct Http2Client::Callbacks {
       stream->error = fmt::format("the head of the answer is larger than {} bytes", limit);
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
-    if (stream->head_received || stream->request == nullptr) return 0;
+    if (stream->request == nullptr) return 0;
     const std::string_view field = View(name, name_size);
     const std::string_view text = View(value, value_size);
-    if (field == ":status") {
+    if (stream->head_received) {
+      stream->trailers.Add(std::string(field), std::string(text));
+    } else if (field == ":status") {
       // Three digits: nghttp2 has checked it.
       std::from_chars(text.data(), text.data() + text.size(), stream->head.status);
       if (stream->head.status < kMinStatus) {
@@ -127,7 +129,9 @@ struct Http2Client::Callbacks {
       // An answer may be whole before the request is, a refusal of it for instance.
       if (!stream->all_sent)
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
-      self.End(*stream, {});
+      self.End(*stream, {.outcome = ExchangeEnd::Outcome::kWhole,
+                         .cause = {},
+                         .trailers = std::move(stream->trailers)});
     }
     return 0;
   }

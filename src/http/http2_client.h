@@ -13,7 +13,7 @@ struct nghttp2_session;
 namespace herald::http {
 
 // HTTP/2 over nghttp2: any number of exchanges at once, up to what the peer allows.
-// An answer's interim heads are skipped and its trailers dropped; pushes are refused.
+// An answer's interim heads are skipped; pushes are refused.
 //
 // Thread-confined.
 class Http2Client final : public ClientCodec {
@@ -50,6 +50,7 @@ class Http2Client final : public ClientCodec {
     bool head_received = false;
     std::size_t header_bytes = 0;  // of all heads and trailers so far
     ResponseHead head{};
+    Headers trailers{};
     std::string error{};  // why we reset it ourselves
   };
   struct Callbacks;  // what nghttp2 calls

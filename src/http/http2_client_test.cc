@@ -125,6 +125,7 @@ class Harness {
   std::string preface{};
   Headers headers{};
   std::string cause{};
+  Headers trailers{};
 
  private:
   static std::string Name(std::uint64_t exchange) { return std::to_string(exchange) + " "; }
@@ -149,6 +150,7 @@ class Harness {
       .end =
           [this](std::uint64_t exchange, const ExchangeEnd& end) {
             cause = end.cause;
+            trailers = end.trailers;
             log_.push_back(Name(exchange) + (end.outcome == Outcome::kWhole ? "whole"
                                              : end.outcome == Outcome::kNotProcessed
                                                  ? "not processed"
@@ -218,6 +220,16 @@ TEST(Http2Client, ReadsAnswers) {
       EXPECT_TRUE(h.codec.CanStart());
     }
   }
+}
+
+TEST(Http2Client, HandsOutTrailersWithTheEnd) {
+  Harness h;
+  h.Get();
+  h.Receive(Head(1, kStatus200 + Literal("h", "1")) + Frame(kData, 0, 1, "x") +
+            Head(1, Literal("t", "u") + Literal("v", ""), kEndStream));
+  EXPECT_EQ(h.Log(), "1 head 200; 1 data x; 1 whole");
+  EXPECT_EQ(h.headers, (Headers{{"h", "1"}}));
+  EXPECT_EQ(h.trailers, (Headers{{"t", "u"}, {"v", ""}}));
 }
 
 TEST(Http2Client, RefusesWhatBreaksTheRules) {

@@ -85,6 +85,8 @@ struct Response {
   int status = 200;
   Headers headers{};
   std::string body{};
+  Headers
+      trailers{};  // fields behind the body; a client's, over HTTP/2 (gRPC has its status there)
 };
 
 // A piece of a streamed body. Shared, because one change of an event is written to
