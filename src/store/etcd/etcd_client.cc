@@ -181,17 +181,13 @@ void EtcdClient::Range(EtcdRange range, std::function<void(Result<EtcdPage>)> do
 
 void EtcdClient::Commit(EtcdWrite write, std::function<void(Result<Written>)> done) {
   EtcdRpc* const rpc = impl_->rpc.get();
-  rpc->Start<pb::TxnResponse>(
-      {.repeatable = false}, ToTransaction(std::move(write)),
-      [](EtcdConnection& connection, grpc::ClientContext* context, const pb::TxnRequest& sent) {
-        return connection.kv.PrepareAsyncTxn(context, sent, connection.queue);
-      },
-      [rpc, done = std::move(done)](const auto& call, const Status& status,
-                                    pb::TxnResponse& response) {
-        if (status.ok()) return done(ToWritten(response));
-        if (!call.verdict().full) return done(status);
-        LookWhetherDone(*rpc, call.request(), call.verdict().status, status, done);
-      });
+  rpc->Write(ToTransaction(std::move(write)),
+             [rpc, done = std::move(done)](const auto& call, const Status& status,
+                                           pb::TxnResponse& response) {
+               if (status.ok()) return done(ToWritten(response));
+               if (!call.verdict().full) return done(status);
+               LookWhetherDone(*rpc, call.request(), call.verdict().status, status, done);
+             });
 }
 
 void EtcdClient::GrantLease(std::chrono::seconds ttl, std::function<void(Result<Lease>)> done) {

@@ -20,14 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// Connections to each endpoint, each with a thread that serves its socket and completes what was
-// sent over it: one for writes, one for all else, so that no create waits until a page of a list
-// is decoded. More only cost: with 256 creates under way, one thread needs 29 us of CPU for
-// each, two that share them 33 us, and etcd itself 200 us.
-constexpr std::size_t kWrites = 0;
-constexpr std::size_t kReads = 1;
-constexpr std::size_t kConnections = 2;
-
 // How often somebody looks whether an endpoint is due. Shorter than what callers would
 // notice; shorter still where they give up quickly.
 constexpr milliseconds kTick{100};
@@ -53,8 +45,14 @@ constexpr std::string_view kGone = "the etcd client is being closed";
 
 Status Cancelled() { return {StatusReason::kCancelled, std::string(kGone)}; }
 
-EtcdVerdict Judge(const grpc::Status& status) {
-  return JudgeEtcdError(static_cast<GrpcCode>(status.error_code()), status.error_message());
+EtcdVerdict Judge(const UnaryEnd& end) {
+  EtcdVerdict verdict = JudgeEtcdError(end.code, end.message);
+  if (end.untouched) verdict.done = EtcdVerdict::Done::kNo;
+  return verdict;
+}
+
+milliseconds Millis(nanoseconds duration) {
+  return std::chrono::duration_cast<milliseconds>(duration);
 }
 
 // gRPC writes to stderr on its own. What it would say of errors is in the statuses of calls; who
@@ -70,19 +68,6 @@ void KeepGrpcQuiet() {
 // that is searched for deadlocks: a sixth of what 256 creates at once cost heraldd.
 void KeepGrpcFast() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
-std::chrono::system_clock::time_point Deadline(nanoseconds left) {
-  return std::chrono::system_clock::now() +
-         std::chrono::duration_cast<std::chrono::system_clock::duration>(
-             std::max(left, nanoseconds(0)));
-}
-
-void AddToken(grpc::ClientContext* context, const std::shared_ptr<const std::string>& token) {
-  if (token) context->AddMetadata("token", *token);
-}
-
-// Members answer "no leader" instead of waiting for one.
-void RequireLeader(grpc::ClientContext* context) { context->AddMetadata("hasleader", "true"); }
-
 // Alarms of etcd are told as text: "memberID:123 alarm:CORRUPT ".
 bool IsCorrupt(const etcdserverpb::StatusResponse& response) {
   const std::string member = fmt::format("memberID:{} ", response.header().member_id());
@@ -93,47 +78,88 @@ bool IsCorrupt(const etcdserverpb::StatusResponse& response) {
 
 }  // namespace
 
-EtcdConnection::EtcdConnection(std::shared_ptr<grpc::Channel> channel_in,
+EtcdConnection::EtcdConnection(const std::shared_ptr<grpc::Channel>& channel,
                                grpc::CompletionQueue* queue_in)
-    : channel(std::move(channel_in)),
-      queue(queue_in),
+    : queue(queue_in),
       kv(channel),
       watch(channel),
       lease(channel),
       maintenance(channel),
       auth(channel) {}
 
-void EtcdCall::Run(bool) { rpc_->Ended(std::unique_ptr<EtcdCall>(this)); }
+void PrepareContext(grpc::ClientContext* context, bool needs_leader,
+                    const std::shared_ptr<const std::string>& token) {
+  // Members answer "no leader" instead of waiting for one.
+  if (needs_leader) context->AddMetadata("hasleader", "true");
+  if (token) context->AddMetadata("token", *token);
+}
 
-// Asks one member how it is, and nobody else in its place.
+void EtcdCall::Over(UnaryEnd end) {
+  end_ = std::move(end);
+  rpc_->Ended(std::unique_ptr<EtcdCall>(this));
+}
+
+void EtcdTransaction::Reset() {
+  response_.Clear();
+  canceller_ = std::make_shared<UnaryChannel::Canceller>();
+}
+
+void EtcdTransaction::Send(Try to) {
+  to.writes->Start(
+      {.method = "/etcdserverpb.KV/Txn", .timeout = Millis(to.left), .token = std::move(to.token)},
+      request_, &response_, canceller_, [this](UnaryEnd end) { Over(std::move(end)); });
+}
+
+// Asks one member how it is, and nobody else in its place: for a stream over its own connection,
+// else over the channel for writes. Deletes itself at its end.
 class EtcdRpc::Probe final : public EtcdTag {
  public:
   Probe(EtcdRpc* rpc, Place place, VersionDone done)
-      : rpc_(rpc), place_(std::move(place)), done_(std::move(done)) {
-    context_.set_deadline(Deadline(rpc->probe_timeout_));
-    AddToken(&context_, place_.token);
-  }
+      : rpc_(rpc), place_(std::move(place)), done_(std::move(done)) {}
 
   void Send() {
+    const UnaryChannel::Call call{.method = "/etcdserverpb.Maintenance/Status",
+                                  .timeout = Millis(rpc_->probe_timeout_),
+                                  .needs_leader = false,
+                                  .token = place_.token};
+    if (!done_) {
+      rpc_->writes_[place_.endpoint]->Start(call, etcdserverpb::StatusRequest(), &response_,
+                                            canceller_,
+                                            [this](UnaryEnd end) { Ended(std::move(end)); });
+      return;
+    }
+    context_.set_deadline(std::chrono::system_clock::now() + call.timeout);
+    PrepareContext(&context_, call.needs_leader, call.token);
     reader_ =
         place_.connection->maintenance.PrepareAsyncStatus(&context_, {}, place_.connection->queue);
     reader_->StartCall();
     reader_->Finish(&response_, &status_, Lend());
   }
-  void Cancel() { context_.TryCancel(); }
+  void Cancel() {
+    canceller_->Cancel();
+    context_.TryCancel();
+  }
 
  private:
   friend class EtcdRpc;
   void Run(bool) override {
+    Ended(
+        {.code = static_cast<GrpcCode>(status_.error_code()), .message = status_.error_message()});
+  }
+  void Ended(UnaryEnd end) {
     const std::unique_ptr<Probe> self(this);
+    end_ = std::move(end);
     rpc_->ProbeEnded(*this);
   }
 
   EtcdRpc* const rpc_;
   const Place place_;
   const VersionDone done_;  // null: the endpoint's own probe
-  grpc::ClientContext context_;
   etcdserverpb::StatusResponse response_;
+  UnaryEnd end_;
+  const std::shared_ptr<UnaryChannel::Canceller> canceller_ =
+      std::make_shared<UnaryChannel::Canceller>();
+  grpc::ClientContext context_;
   grpc::Status status_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<etcdserverpb::StatusResponse>> reader_;
 };
@@ -180,32 +206,48 @@ Result<std::unique_ptr<EtcdRpc>> EtcdRpc::Open(EtcdClientOptions options) {
     if (!read) return read.error();
     tls = *std::move(read);
   }
+  std::vector<std::unique_ptr<UnaryChannel>> writes;
+  for (const std::string& url : options.endpoints) {
+    auto channel =
+        UnaryChannel::Open({.url = url,
+                            .tls = [options]() -> Result<http::ClientTls> {
+                              Result<Tls> read = ReadTls(options);
+                              if (!read) return read.error();
+                              return http::ClientTls{.ca = std::move(read->ca),
+                                                     .certificate = std::move(read->cert),
+                                                     .key = std::move(read->key)};
+                            },
+                            .connect_timeout = options.call_timeout,
+                            .ping_interval = options.keepalive,
+                            .ping_timeout = options.call_timeout});
+    if (!channel) return channel.error();
+    writes.push_back(*std::move(channel));
+  }
   KeepGrpcQuiet();
   KeepGrpcFast();
   return std::unique_ptr<EtcdRpc>(
-      new EtcdRpc(std::move(options), std::move(addresses), std::move(tls)));
+      new EtcdRpc(std::move(options), std::move(addresses), std::move(tls), std::move(writes)));
 }
 
-EtcdRpc::EtcdRpc(EtcdClientOptions options, std::vector<EtcdAddress> addresses, Tls tls)
+EtcdRpc::EtcdRpc(EtcdClientOptions options, std::vector<EtcdAddress> addresses, Tls tls,
+                 std::vector<std::unique_ptr<UnaryChannel>> writes)
     : options_(std::move(options)),
       addresses_(std::move(addresses)),
       tick_(std::clamp<nanoseconds>(options_.call_timeout / 10, kMinTick, kTick)),
       silence_(std::min<nanoseconds>(options_.call_timeout / 4, kSilence)),
       probe_timeout_(std::min<nanoseconds>(options_.call_timeout / 3, kMaxProbeTimeout)),
       tls_(std::move(tls)),
+      writes_(std::move(writes)),
       endpoints_(addresses_.size(), RandomSeed()),
       stale_(addresses_.size(), false),
       errors_(addresses_.size()) {
-  for (std::size_t i = 0; i < kConnections; ++i) {
-    queues_.push_back(std::make_unique<grpc::CompletionQueue>());
-    threads_.emplace_back([queue = queues_.back().get()] {
-      NameThisThread("herald-etcd");
-      void* tag = nullptr;
-      bool ok = false;
-      while (queue->Next(&tag, &ok)) EtcdTag::GiveBack(tag, ok);
-    });
-  }
-  std::vector<Connections> connections;
+  thread_ = std::thread([this] {
+    NameThisThread("herald-etcd");
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) EtcdTag::GiveBack(tag, ok);
+  });
+  std::vector<std::shared_ptr<EtcdConnection>> connections;
   for (EtcdEndpoints::Index i = 0; i < addresses_.size(); ++i) connections.push_back(Connect(i));
   MutexLock lock(mu_);
   connections_ = std::move(connections);
@@ -215,8 +257,8 @@ EtcdRpc::EtcdRpc(EtcdClientOptions options, std::vector<EtcdAddress> addresses, 
 EtcdRpc::~EtcdRpc() {
   Stop();
   executor_.Stop();
-  for (const auto& queue : queues_) queue->Shutdown();
-  for (std::thread& thread : threads_) thread.join();
+  queue_.Shutdown();
+  thread_.join();
 }
 
 void EtcdRpc::Stop() {
@@ -225,11 +267,8 @@ void EtcdRpc::Stop() {
   {
     MutexLock lock(mu_);
     stopping_ = true;
-    // Under the lock, because what is listed goes away without it. gRPC completes nothing inside
-    // of TryCancel(): that is for the queues' threads.
-    for (EtcdCall* call = calls_; call != nullptr; call = call->behind_) {
-      if (call->context_) call->context_->TryCancel();
-    }
+    // Under the lock, because what is listed goes away without it.
+    for (EtcdCall* call = calls_; call != nullptr; call = call->behind_) call->Cancel();
     for (const auto& [stream, endpoint] : streams_) stream->Cancel();
     for (Probe* probe : probes_) probe->Cancel();
     calls.swap(awaiting_token_);
@@ -241,7 +280,7 @@ void EtcdRpc::Stop() {
   idle_.Wait(lock, [this]() REQUIRES(mu_) { return outstanding_ == 0; });
 }
 
-EtcdRpc::Connections EtcdRpc::Connect(EtcdEndpoints::Index endpoint) {
+std::shared_ptr<EtcdConnection> EtcdRpc::Connect(EtcdEndpoints::Index endpoint) {
   const EtcdAddress& address = addresses_[endpoint];
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   if (address.tls) {
@@ -252,14 +291,12 @@ EtcdRpc::Connections EtcdRpc::Connect(EtcdEndpoints::Index endpoint) {
   }
 
   grpc::ChannelArguments arguments;
-  // Channels with the same arguments would share one connection.
+  // Else a new channel would share the connection of the one that it replaces.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // A list of everything is as large as it is; etcd itself bounds what it is sent.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
-  const auto ms = [](nanoseconds duration) {
-    return static_cast<int>(std::chrono::duration_cast<milliseconds>(duration).count());
-  };
+  const auto ms = [](nanoseconds duration) { return static_cast<int>(Millis(duration).count()); };
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, ms(options_.keepalive));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(options_.call_timeout));
   // Else gRPC stops after two pings on a watch where nothing happens.
@@ -273,13 +310,9 @@ EtcdRpc::Connections EtcdRpc::Connect(EtcdEndpoints::Index endpoint) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
 
-  Connections connections;
-  for (const auto& queue : queues_) {
-    connections.push_back(std::make_shared<EtcdConnection>(
-        grpc::CreateCustomChannel("dns:///" + address.host_and_port, credentials, arguments),
-        queue.get()));
-  }
-  return connections;
+  return std::make_shared<EtcdConnection>(
+      grpc::CreateCustomChannel("dns:///" + address.host_and_port, credentials, arguments),
+      &queue_);
 }
 
 void EtcdRpc::StartCall(std::unique_ptr<EtcdCall> call) {
@@ -318,7 +351,7 @@ void EtcdRpc::Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread) {
   const SteadyTime now = Now();
   call->moved_ = false;
   call->Reset();
-  call->context_ = std::make_unique<grpc::ClientContext>();
+  EtcdCall::Try to;
   std::optional<Status> failed;
   bool authenticate = false;
   {
@@ -333,8 +366,11 @@ void EtcdRpc::Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread) {
       }
     } else if (const auto picked = endpoints_.Pick(call->tried_); picked && now < call->deadline_) {
       call->endpoint_ = *picked;
-      call->connection_ = connections_[*picked][call->options_.repeatable ? kReads : kWrites];
       call->token_ = token_;
+      to = {.writes = writes_[*picked].get(),
+            .connection = connections_[*picked],
+            .token = call->options_.needs_token ? token_ : nullptr,
+            .left = call->deadline_ - now};
       endpoints_.CallBegan(*picked, now);
       call->before_ = nullptr;
       call->behind_ = calls_;
@@ -350,12 +386,7 @@ void EtcdRpc::Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread) {
   if (!call) return;  // it waits for a token
   if (failed) return Fail(std::move(call), *failed, on_own_thread);
 
-  call->context_->set_deadline(Deadline(call->deadline_ - now));
-  if (call->options_.needs_leader) RequireLeader(call->context_.get());
-  if (call->options_.needs_token) AddToken(call->context_.get(), call->token_);
-  // From here on it is its tag's: it may be over before Send() returns.
-  EtcdCall* const sent = call.release();
-  sent->Send(*sent->connection_, sent->context_.get(), &sent->status_, sent);
+  call.release()->Send(std::move(to));  // and owns itself until it is over
 }
 
 void EtcdRpc::Fail(std::unique_ptr<EtcdCall> call, const Status& status, bool on_own_thread) {
@@ -389,14 +420,14 @@ void EtcdRpc::Ended(std::unique_ptr<EtcdCall> call) {
     moved = call->moved_;
     stopping = stopping_;
   }
-  if (call->status_.ok()) {
+  if (call->end_.code == GrpcCode::kOk) {
     SeenAnswer(call->endpoint_);
     return Finish(std::move(call), Status());
   }
   if (stopping) return Finish(std::move(call), Cancelled());
 
   EtcdVerdict& verdict = call->verdict_;
-  verdict = Judge(call->status_);
+  verdict = Judge(call->end_);
   if (moved) {
     verdict.elsewhere = true;  // only what may be repeated is moved
   } else {
@@ -502,7 +533,7 @@ std::optional<EtcdRpc::Place> EtcdRpc::BeginStream(EtcdStream* stream, EtcdEndpo
   if (!picked) return std::nullopt;
   ++outstanding_;
   streams_.emplace_back(stream, *picked);
-  return Place{*picked, connections_[*picked][kReads], token_};
+  return Place{*picked, connections_[*picked], token_};
 }
 
 void EtcdRpc::EndStream(EtcdStream* stream, const Place& place, const EtcdVerdict* verdict) {
@@ -512,11 +543,6 @@ void EtcdRpc::EndStream(EtcdStream* stream, const Place& place, const EtcdVerdic
   }
   if (verdict != nullptr) SeenVerdict(place.endpoint, *verdict);
   OneLess();
-}
-
-void EtcdRpc::PrepareStream(grpc::ClientContext* context, const Place& place) const {
-  RequireLeader(context);
-  AddToken(context, place.token);
 }
 
 void EtcdRpc::Suspect(EtcdEndpoints::Index endpoint) {
@@ -560,7 +586,7 @@ void EtcdRpc::Lost(EtcdEndpoints::Index endpoint) {
   for (EtcdCall* call = calls_; call != nullptr; call = call->behind_) {
     if (call->endpoint_ != endpoint || !call->options_.repeatable || call->moved_) continue;
     call->moved_ = true;
-    call->context_->TryCancel();
+    call->Cancel();
   }
   for (const auto& [stream, at] : streams_) {
     if (at == endpoint) stream->Cancel();
@@ -576,10 +602,7 @@ void EtcdRpc::Tick() {
     for (EtcdEndpoints::Index i = 0; i < endpoints_.size(); ++i) {
       // A connection that has gone may have taken the member with it, and who comes back may be
       // another version.
-      if (endpoints_.works(i) &&
-          connections_[i].front()->channel->GetState(false) != GRPC_CHANNEL_READY) {
-        endpoints_.ProbeSoon(i, now);
-      }
+      if (endpoints_.works(i) && !writes_[i]->connected()) endpoints_.ProbeSoon(i, now);
     }
     due = endpoints_.DueProbes(now, silence_);
   }
@@ -595,6 +618,7 @@ void EtcdRpc::StartProbe(EtcdEndpoints::Index endpoint) {
     stale_[endpoint] = false;
   }
   if (stale) {
+    writes_[endpoint]->Renew();
     if (addresses_[endpoint].tls) {
       Result<Tls> read = ReadTls(options_);
       if (read) {
@@ -604,10 +628,10 @@ void EtcdRpc::StartProbe(EtcdEndpoints::Index endpoint) {
             {{"error", read.error().message()}});
       }
     }
-    Connections connections = Connect(endpoint);
+    std::shared_ptr<EtcdConnection> connection = Connect(endpoint);
     MutexLock lock(mu_);
-    connections_[endpoint].swap(connections);
-    lock.Unlock();  // before the old ones are closed
+    connections_[endpoint].swap(connection);
+    lock.Unlock();  // before the old one is closed
   }
 
   Probe* probe = nullptr;
@@ -615,7 +639,7 @@ void EtcdRpc::StartProbe(EtcdEndpoints::Index endpoint) {
     MutexLock lock(mu_);
     if (stopping_) return;
     ++outstanding_;
-    probe = new Probe(this, {endpoint, connections_[endpoint].front(), token_}, nullptr);
+    probe = new Probe(this, {endpoint, connections_[endpoint], token_}, nullptr);
     probes_.push_back(probe);
   }
   probe->Send();  // and deletes itself
@@ -636,18 +660,19 @@ void EtcdRpc::AskVersion(const Place& place, VersionDone done) {
 void EtcdRpc::ProbeEnded(Probe& probe) {
   const EtcdEndpoints::Index endpoint = probe.place_.endpoint;
   const etcdserverpb::StatusResponse& response = probe.response_;
+  const bool ok = probe.end_.code == GrpcCode::kOk;
   bool stopping = false;
   {
     MutexLock lock(mu_);
     std::erase(probes_, &probe);
     stopping = stopping_;
-    if (!stopping && probe.status_.ok()) endpoints_.SetVersion(endpoint, response.version());
+    if (!stopping && ok) endpoints_.SetVersion(endpoint, response.version());
   }
   if (stopping) return OneLess();
 
   EtcdVerdict verdict;
-  if (!probe.status_.ok()) {
-    verdict = Judge(probe.status_);
+  if (!ok) {
+    verdict = Judge(probe.end_);
     // It does not even say how it is.
     if (verdict.endpoint == EtcdVerdict::Endpoint::kSuspect) {
       verdict.endpoint = EtcdVerdict::Endpoint::kLost;
@@ -656,11 +681,10 @@ void EtcdRpc::ProbeEnded(Probe& probe) {
   }
   if (probe.done_) {
     // Whether the stream that it was asked for is alive, the stream knows best.
-    probe.done_(probe.status_.ok() ? std::optional(ProgressIsSound(response.version()))
-                                   : std::nullopt);
+    probe.done_(ok ? std::optional(ProgressIsSound(response.version())) : std::nullopt);
     return OneLess();
   }
-  if (!probe.status_.ok()) {
+  if (!ok) {
     // Judged above.
   } else if (response.leader() == 0) {
     verdict = JudgeEtcdError(GrpcCode::kUnavailable, "etcdserver: no leader");

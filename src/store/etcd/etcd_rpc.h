@@ -25,6 +25,7 @@
 #include "store/etcd/etcd_client.h"
 #include "store/etcd/etcd_endpoints.h"
 #include "store/etcd/etcd_error.h"
+#include "store/etcd/unary_channel.h"
 
 namespace herald::store {
 
@@ -56,12 +57,11 @@ class EtcdTag {
   std::atomic<bool> lent_ = false;
 };
 
-// One connection to one member. What is sent over it is completed on `queue`, whose one thread
-// also serves its socket. Thread-safe, as gRPC's stubs are.
+// One connection to one member, for all but writes. What is sent over it is completed on `queue`,
+// whose one thread also serves its socket. Thread-safe, as gRPC's stubs are.
 struct EtcdConnection {
-  EtcdConnection(std::shared_ptr<grpc::Channel> channel_in, grpc::CompletionQueue* queue_in);
+  EtcdConnection(const std::shared_ptr<grpc::Channel>& channel, grpc::CompletionQueue* queue_in);
 
-  const std::shared_ptr<grpc::Channel> channel;
   grpc::CompletionQueue* const queue;
   etcdserverpb::KV::Stub kv;
   etcdserverpb::Watch::Stub watch;
@@ -72,7 +72,7 @@ struct EtcdConnection {
 
 // One call with one answer, through all of its tries. Confined: EtcdRpc hands it from thread
 // to thread.
-class EtcdCall : public EtcdTag {
+class EtcdCall {
  public:
   struct Options {
     bool repeatable = false;   // doing it twice is as good as once
@@ -81,29 +81,43 @@ class EtcdCall : public EtcdTag {
   };
 
   explicit EtcdCall(const Options& options) : options_(options) {}
+  virtual ~EtcdCall() = default;
+  EtcdCall(const EtcdCall&) = delete;
+  EtcdCall& operator=(const EtcdCall&) = delete;
 
   // How the last try ended.
   const EtcdVerdict& verdict() const { return verdict_; }
 
  protected:
-  virtual void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
-                    EtcdTag* tag) = 0;
-  // Lets go of what lives in the context of the try before.
+  // Where a try goes.
+  struct Try {
+    UnaryChannel* writes = nullptr;
+    std::shared_ptr<EtcdConnection> connection{};
+    std::shared_ptr<const std::string> token{};
+    std::chrono::nanoseconds left{0};  // until it is given up
+  };
+  const Options& options() const { return options_; }
+
+  // Before a try: makes what Cancel() needs, lets go of what the try before left.
   virtual void Reset() = 0;
+  // Ends with Over(), perhaps before it returns.
+  virtual void Send(Try to) = 0;
+  // After Reset(), on any thread, perhaps before Send(). Does not call Over() inside.
+  virtual void Cancel() = 0;
   virtual void Done(const Status& status) = 0;
+
+  // The try is over; so is the call, perhaps.
+  void Over(UnaryEnd end);
 
  private:
   friend class EtcdRpc;
-  void Run(bool ok) override;
 
   const Options options_;
   EtcdRpc* rpc_ = nullptr;
   SteadyTime deadline_{};
 
   // Of the try that is under way.
-  std::unique_ptr<grpc::ClientContext> context_;  // gRPC wants a new one for each
-  grpc::Status status_;
-  std::shared_ptr<EtcdConnection> connection_;
+  UnaryEnd end_;
   std::shared_ptr<const std::string> token_;
   EtcdEndpoints::Index endpoint_ = 0;
   // Guarded by the lock of EtcdRpc: its list of what is under way, and whether this try was
@@ -118,9 +132,13 @@ class EtcdCall : public EtcdTag {
   int new_tokens_ = 0;
 };
 
-// A call whose response its completion takes apart: completion(call, status, response).
+// What gRPC's contexts carry besides their deadline.
+void PrepareContext(grpc::ClientContext* context, bool needs_leader,
+                    const std::shared_ptr<const std::string>& token);
+
+// A call over grpc++ whose response its completion takes apart: completion(call, status, response).
 template <typename Request, typename Response, typename Prepare, typename Completion>
-class EtcdUnaryCall final : public EtcdCall {
+class EtcdUnaryCall final : public EtcdCall, private EtcdTag {
  public:
   EtcdUnaryCall(const Options& options, Request request, Prepare prepare, Completion completion)
       : EtcdCall(options),
@@ -128,18 +146,25 @@ class EtcdUnaryCall final : public EtcdCall {
         prepare_(std::move(prepare)),
         completion_(std::move(completion)) {}
 
-  const Request& request() const { return request_; }
-
  private:
-  void Send(EtcdConnection& connection, grpc::ClientContext* context, grpc::Status* status,
-            EtcdTag* tag) override {
-    reader_ = prepare_(connection, context, request_);
-    reader_->StartCall();
-    reader_->Finish(&response_, status, tag->Lend());
-  }
   void Reset() override {
     reader_.reset();
     response_.Clear();
+    context_ = std::make_unique<grpc::ClientContext>();  // gRPC wants a new one for each
+  }
+  void Send(Try to) override {
+    connection_ = std::move(to.connection);
+    context_->set_deadline(
+        std::chrono::system_clock::now() +
+        std::chrono::duration_cast<std::chrono::system_clock::duration>(to.left));
+    PrepareContext(context_.get(), options().needs_leader, to.token);
+    reader_ = prepare_(*connection_, context_.get(), request_);
+    reader_->StartCall();
+    reader_->Finish(&response_, &status_, Lend());
+  }
+  void Cancel() override { context_->TryCancel(); }
+  void Run(bool) override {
+    Over({.code = static_cast<GrpcCode>(status_.error_code()), .message = status_.error_message()});
   }
   void Done(const Status& status) override { completion_(*this, status, response_); }
 
@@ -147,7 +172,34 @@ class EtcdUnaryCall final : public EtcdCall {
   Response response_;
   const Prepare prepare_;
   Completion completion_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  grpc::Status status_;
+  std::shared_ptr<EtcdConnection> connection_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> reader_;
+};
+
+// A write, over the channel for writes.
+class EtcdTransaction final : public EtcdCall {
+ public:
+  using Completion =
+      std::function<void(const EtcdTransaction&, const Status&, etcdserverpb::TxnResponse&)>;
+  EtcdTransaction(etcdserverpb::TxnRequest request, Completion completion)
+      : EtcdCall({.repeatable = false}),
+        request_(std::move(request)),
+        completion_(std::move(completion)) {}
+
+  const etcdserverpb::TxnRequest& request() const { return request_; }
+
+ private:
+  void Reset() override;
+  void Send(Try to) override;
+  void Cancel() override { canceller_->Cancel(); }
+  void Done(const Status& status) override { completion_(*this, status, response_); }
+
+  const etcdserverpb::TxnRequest request_;
+  etcdserverpb::TxnResponse response_;
+  const Completion completion_;
+  std::shared_ptr<UnaryChannel::Canceller> canceller_;  // of the try that is under way
 };
 
 // A stream that EtcdRpc may have to end. Cancel() is called with EtcdRpc's lock held.
@@ -161,9 +213,14 @@ class EtcdStream {
 // connections, knows who works (EtcdEndpoints), tries again what may be tried again, fetches
 // tokens, and probes who is lost. What the calls mean is EtcdClient's and EtcdWatch's affair.
 //
-// Completion queues with threads of our own, and not gRPC's callback interface, because the
-// threads behind that one sleep for 100 ms at a time once nothing has happened for a second
-// (grpc 1.51, src/cpp/common/completion_queue_cc.cc): a quiet watch would be late by as much.
+// Writes, and the probes that tell whether a member takes them, go over a UnaryChannel; all else
+// goes over grpc++: so no write waits until a page of a list is decoded, and what is sent
+// thousands of times a second costs the least.
+//
+// With grpc++, completion queues with a thread of our own, and not gRPC's callback interface,
+// because the threads behind that one sleep for 100 ms at a time once nothing has happened for a
+// second (grpc 1.51, src/cpp/common/completion_queue_cc.cc): a quiet watch would be late by as
+// much.
 //
 // Thread-safe.
 class EtcdRpc {
@@ -185,6 +242,10 @@ class EtcdRpc {
         options, std::move(request), std::move(prepare), std::move(completion)));
   }
 
+  void Write(etcdserverpb::TxnRequest request, EtcdTransaction::Completion completion) {
+    StartCall(std::make_unique<EtcdTransaction>(std::move(request), std::move(completion)));
+  }
+
   // Where a stream may run.
   struct Place {
     EtcdEndpoints::Index endpoint = 0;
@@ -197,7 +258,6 @@ class EtcdRpc {
   // EndStream(), even if the stream never began.
   std::optional<Place> BeginStream(EtcdStream* stream, EtcdEndpoints::Set avoid);
   void EndStream(EtcdStream* stream, const Place& place, const EtcdVerdict* verdict);
-  void PrepareStream(grpc::ClientContext* context, const Place& place) const;
   // Something is wrong with it: probe it before it is asked anything else.
   void Suspect(EtcdEndpoints::Index endpoint);
   void RefuseToken(const std::shared_ptr<const std::string>& token);
@@ -230,11 +290,10 @@ class EtcdRpc {
   };
   static Result<Tls> ReadTls(const EtcdClientOptions& options);
 
-  using Connections = std::vector<std::shared_ptr<EtcdConnection>>;
+  EtcdRpc(EtcdClientOptions options, std::vector<EtcdAddress> addresses, Tls tls,
+          std::vector<std::unique_ptr<UnaryChannel>> writes);
 
-  EtcdRpc(EtcdClientOptions options, std::vector<EtcdAddress> addresses, Tls tls);
-
-  Connections Connect(EtcdEndpoints::Index endpoint);
+  std::shared_ptr<EtcdConnection> Connect(EtcdEndpoints::Index endpoint);
   void StartCall(std::unique_ptr<EtcdCall> call);
   void Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread);
   void Ended(std::unique_ptr<EtcdCall> call);
@@ -262,7 +321,8 @@ class EtcdRpc {
   const std::chrono::nanoseconds probe_timeout_;
   Tls tls_;  // the ticking thread's alone
 
-  std::vector<std::unique_ptr<grpc::CompletionQueue>> queues_;
+  const std::vector<std::unique_ptr<UnaryChannel>> writes_;  // to each endpoint
+  grpc::CompletionQueue queue_;
 
   // Guards all below. Innermost: no completion and no other lock's owner is called under it.
   mutable Mutex mu_;
@@ -270,7 +330,7 @@ class EtcdRpc {
   bool stopping_ GUARDED_BY(mu_) = false;
   std::size_t outstanding_ GUARDED_BY(mu_) = 0;  // calls, streams and probes
   EtcdEndpoints endpoints_ GUARDED_BY(mu_);
-  std::vector<Connections> connections_ GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<EtcdConnection>> connections_ GUARDED_BY(mu_);
   std::vector<bool> stale_ GUARDED_BY(mu_);          // connect anew before the next probe
   std::vector<std::string> errors_ GUARDED_BY(mu_);  // why each endpoint was lost
   EtcdCall* calls_ GUARDED_BY(mu_) = nullptr;        // under way
@@ -285,8 +345,8 @@ class EtcdRpc {
   std::vector<std::unique_ptr<EtcdCall>> awaiting_token_ GUARDED_BY(mu_);
   std::vector<std::function<void(const Status&)>> streams_awaiting_token_ GUARDED_BY(mu_);
 
-  Executor executor_;                 // ticks, and completes what failed before it was sent
-  std::vector<std::thread> threads_;  // one for each queue
+  Executor executor_;   // ticks, and completes what failed before it was sent
+  std::thread thread_;  // the queue's
 };
 
 }  // namespace herald::store

@@ -67,7 +67,7 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
   void Run(etcdserverpb::WatchRequest request) {
     self_ = shared_from_this();
     request_ = std::move(request);
-    watcher_->rpc_->PrepareStream(&context_, place_);
+    PrepareContext(&context_, /*needs_leader=*/true, place_.token);
     stream_ = place_.connection->watch.PrepareAsyncWatch(&context_, place_.connection->queue);
     stream_->StartCall(start_.Lend());
   }
