@@ -207,19 +207,19 @@ Result<std::unique_ptr<EtcdRpc>> EtcdRpc::Open(EtcdClientOptions options) {
     tls = *std::move(read);
   }
   std::vector<std::unique_ptr<UnaryChannel>> writes;
-  for (const std::string& url : options.endpoints) {
-    auto channel =
-        UnaryChannel::Open({.url = url,
-                            .tls = [options]() -> Result<http::ClientTls> {
-                              Result<Tls> read = ReadTls(options);
-                              if (!read) return read.error();
-                              return http::ClientTls{.ca = std::move(read->ca),
-                                                     .certificate = std::move(read->cert),
-                                                     .key = std::move(read->key)};
-                            },
-                            .connect_timeout = options.call_timeout,
-                            .ping_interval = options.keepalive,
-                            .ping_timeout = options.call_timeout});
+  for (const EtcdAddress& address : addresses) {
+    auto channel = UnaryChannel::Open(
+        {.url = fmt::format("{}://{}", address.tls ? "https" : "http", address.host_and_port),
+         .tls = [options]() -> Result<http::ClientTls> {
+           Result<Tls> read = ReadTls(options);
+           if (!read) return read.error();
+           return http::ClientTls{.ca = std::move(read->ca),
+                                  .certificate = std::move(read->cert),
+                                  .key = std::move(read->key)};
+         },
+         .connect_timeout = options.call_timeout,
+         .ping_interval = options.keepalive,
+         .ping_timeout = options.call_timeout});
     if (!channel) return channel.error();
     writes.push_back(*std::move(channel));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <utility>
@@ -142,6 +143,8 @@ void UnaryChannel::Start(const Call& call, const google::protobuf::MessageLite& 
                          google::protobuf::MessageLite* response,
                          const std::shared_ptr<Canceller>& canceller,
                          std::function<void(UnaryEnd)> done) {
+  // 0 would mean that it is never given up.
+  const auto timeout = std::max(call.timeout, std::chrono::milliseconds(1));
   http::Request post;
   post.method = "POST";
   post.target = call.method;
@@ -149,7 +152,7 @@ void UnaryChannel::Start(const Call& call, const google::protobuf::MessageLite& 
                   {"content-type", "application/grpc"},
                   {"accept-encoding", "identity"},
                   // The server need not go on with what nobody waits for any more.
-                  {"grpc-timeout", fmt::format("{}m", call.timeout.count())}};
+                  {"grpc-timeout", fmt::format("{}m", timeout.count())}};
   // Members answer "no leader" instead of waiting for one.
   if (call.needs_leader) post.headers.Add("hasleader", "true");
   if (call.token) post.headers.Add("token", *call.token);
@@ -158,7 +161,7 @@ void UnaryChannel::Start(const Call& call, const google::protobuf::MessageLite& 
   const std::shared_ptr<Canceller> own = canceller;
   own->client_ = client_.get();
   const http::Client::CallId id =
-      client_->Fetch(std::move(post), {.timeout = call.timeout},
+      client_->Fetch(std::move(post), {.timeout = timeout},
                      [response, done = std::move(done)](const Result<http::Response>& answer) {
                        if (answer) return done(ReadUnaryAnswer(*answer, response));
                        done({.code = FromError(answer.error().reason()),
