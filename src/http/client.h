@@ -51,6 +51,7 @@ struct ClientOptions {
   std::chrono::milliseconds idle_timeout{90'000};     // an unused connection is closed
   std::chrono::milliseconds ping_interval{30'000};    // HTTP/2: quiet for so long, then ping
   std::chrono::milliseconds ping_timeout{15'000};     // no pong for so long: connection is dead
+  bool ping_without_calls = true;                     // gRPC's servers hang up on who does
   std::chrono::milliseconds tls_check_interval{60'000};
   LogFunction log{};
 };

@@ -180,7 +180,7 @@ void ClientConnection::Open(bool http2) {
   } else {
     codec_ = std::make_unique<Http1Client>(shared_.codec_events, shared_.options.max_header_bytes);
   }
-  last_received_ = steady_clock::now();
+  quiet_since_ = steady_clock::now();
   ScheduleTick();
   shared_.opened(*this);
 }
@@ -190,7 +190,7 @@ void ClientConnection::Read() {
       asio::buffer(read_buffer_), Guarded([this](const error_code& error, std::size_t size) {
         if (closed()) return;
         if (error) return OnReadEnd(error == asio::error::eof && proxy_tls_ == nullptr, error);
-        last_received_ = steady_clock::now();
+        quiet_since_ = steady_clock::now();
         if (std::exchange(pinged_, std::nullopt)) ScheduleTick();
         OnSocketBytes({read_buffer_.data(), size});
         if (!closed()) Read();
@@ -307,10 +307,12 @@ void ClientConnection::Flush() {
   const bool idle = codec_->active() == 0;
   if (codec_->finished() || (idle && draining())) return Close("");
   if (idle != idle_since_.has_value()) {
-    if (idle)
+    if (idle) {
       idle_since_ = steady_clock::now();
-    else
+    } else {
       idle_since_.reset();
+      if (!shared_.options.ping_without_calls) quiet_since_ = steady_clock::now();
+    }
     ScheduleTick();
   }
 }
@@ -369,7 +371,7 @@ void ClientConnection::Tick() {
     if (pinged_ && now - *pinged_ >= options.ping_timeout)
       return Close(
           fmt::format("the server did not answer a ping within {}", Text(options.ping_timeout)));
-    if (!pinged_ && now - last_received_ >= options.ping_interval) {
+    if (!pinged_ && expects_signs_of_life() && now - quiet_since_ >= options.ping_interval) {
       http2_->Ping();
       pinged_ = now;
     }
@@ -381,9 +383,10 @@ void ClientConnection::ScheduleTick() {
   const ClientOptions& options = shared_.options;
   auto next = TimerQueue::Time::max();
   if (idle_since_) next = *idle_since_ + options.idle_timeout;
-  if (http2_ != nullptr)
-    next = std::min(
-        next, pinged_ ? *pinged_ + options.ping_timeout : last_received_ + options.ping_interval);
+  if (http2_ != nullptr && pinged_)
+    next = std::min(next, *pinged_ + options.ping_timeout);
+  else if (http2_ != nullptr && expects_signs_of_life())
+    next = std::min(next, quiet_since_ + options.ping_interval);
   shared_.timers.Cancel(tick_timer_);
   if (next != TimerQueue::Time::max()) tick_timer_ = shared_.timers.Add(next, [this] { Tick(); });
 }

@@ -112,6 +112,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void EndOfStream(bool clean, const std::string& cause);
   // What there is to send; with `last` the ends of TLS, too.
   void FillOutput(bool last = false);
+  bool expects_signs_of_life() const { return shared_.options.ping_without_calls || !idle_since_; }
   void Tick();
   void ScheduleTick();
   void OnConnectTimeout();
@@ -147,7 +148,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   bool write_failed_ = false;
 
   TimerQueue::Id tick_timer_{};
-  TimerQueue::Time last_received_{};
+  TimerQueue::Time quiet_since_{};                // nothing received, though perhaps expected
   std::optional<TimerQueue::Time> pinged_{};      // and nothing received since
   std::optional<TimerQueue::Time> idle_since_{};  // while there are no calls
 };

@@ -1105,6 +1105,27 @@ TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
   EXPECT_EQ(peer.connections(), 1);
 }
 
+TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
+  TestPeer peer([&](TestWire& wire, int) {
+    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
+      p.Answer(stream.id, 200, std::to_string(p.pings()));
+    }).Run();
+  });
+  ClientOptions options = PlainHttp2(peer);
+  options.ping_interval = milliseconds(100);
+  options.ping_without_calls = false;
+  const auto client = OpenClient(options);
+  ASSERT_TRUE(client->Fetch({.target = "/"}, kPatient).has_value());
+  // Long enough for five pings.
+  std::promise<void> later;
+  client->PostAfter(milliseconds(550), [&] { later.set_value(); });
+  later.get_future().wait();
+  const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
+  ASSERT_TRUE(response.has_value()) << response.error().ToString();
+  // One, where a machine was too slow for an answer within 100 ms.
+  EXPECT_LE(std::stoi(response->body), 1);
+}
+
 TEST(Client, GivesUpAConnectionThatDoesNotAnswerPings) {
   TestPeer peer([&](TestWire& wire, int) {
     TestHttp2Peer h2(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {

@@ -13,7 +13,7 @@ namespace {
 // Of gRPC over HTTP/2: a byte that says whether the message is compressed, and four of its length.
 constexpr std::size_t kFrameHead = 5;
 
-// Longer than any server is silent: etcd's connections are kept, by pings.
+// An idle connection is kept: the next write should not have to wait for one.
 constexpr std::chrono::hours kNeverIdle{24 * 365};
 
 int HexDigit(char c) {
@@ -122,16 +122,27 @@ UnaryEnd ReadUnaryAnswer(const http::Response& answer, google::protobuf::Message
 
 Result<std::unique_ptr<UnaryChannel>> UnaryChannel::Open(Options options) {
   http::ClientOptions http;
-  http.url = std::move(options.url);
+  http.url = options.url;
   http.tls = std::move(options.tls);
   http.plain_http2 = true;
   http.connect_timeout = options.connect_timeout;
   http.idle_timeout = kNeverIdle;
   http.ping_interval = options.ping_interval;
   http.ping_timeout = options.ping_timeout;
+  http.ping_without_calls = false;
   Result<std::unique_ptr<http::Client>> client = http::Client::Open(std::move(http));
   if (!client) return client.error();
-  return std::unique_ptr<UnaryChannel>(new UnaryChannel(*std::move(client)));
+  return std::unique_ptr<UnaryChannel>(
+      new UnaryChannel(std::move(options.url), *std::move(client)));
+}
+
+UnaryEnd UnaryChannel::Failed(const Status& error) const {
+  // Whoever asked knows whom.
+  std::string_view message = error.message();
+  if (message.starts_with(url_ + ": ")) message.remove_prefix(url_.size() + 2);
+  return {.code = FromError(error.reason()),
+          .message = std::string(message),
+          .untouched = http::IsUnprocessed(error)};
 }
 
 void UnaryChannel::Canceller::Cancel() {
@@ -160,14 +171,11 @@ void UnaryChannel::Start(const Call& call, const google::protobuf::MessageLite& 
   // A copy, because whoever called us may be gone when Fetch() returns.
   const std::shared_ptr<Canceller> own = canceller;
   own->client_ = client_.get();
-  const http::Client::CallId id =
-      client_->Fetch(std::move(post), {.timeout = timeout},
-                     [response, done = std::move(done)](const Result<http::Response>& answer) {
-                       if (answer) return done(ReadUnaryAnswer(*answer, response));
-                       done({.code = FromError(answer.error().reason()),
-                             .message = answer.error().message(),
-                             .untouched = http::IsUnprocessed(answer.error())});
-                     });
+  const http::Client::CallId id = client_->Fetch(
+      std::move(post), {.timeout = timeout},
+      [this, response, done = std::move(done)](const Result<http::Response>& answer) {
+        done(answer ? ReadUnaryAnswer(*answer, response) : Failed(answer.error()));
+      });
   if (own->id_.exchange(id) == Canceller::kCancelled) client_->Cancel(id);
 }
 

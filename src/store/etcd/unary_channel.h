@@ -75,8 +75,12 @@ class UnaryChannel {
   bool connected() const { return client_->Stats().connections > 0; }
 
  private:
-  explicit UnaryChannel(std::unique_ptr<http::Client> client) : client_(std::move(client)) {}
+  UnaryChannel(std::string url, std::unique_ptr<http::Client> client)
+      : url_(std::move(url)), client_(std::move(client)) {}
 
+  UnaryEnd Failed(const Status& error) const;
+
+  const std::string url_;
   const std::unique_ptr<http::Client> client_;
 };
 
