@@ -29,8 +29,8 @@ struct EtcdClientOptions {
   std::string password{};
   // After which a call is given up, and its endpoint suspected.
   std::chrono::milliseconds call_timeout{5'000};
-  // How long an idle connection, or a silent watch, is trusted before it is pinged. etcd
-  // closes connections that are pinged more often than every 5 s.
+  // How long a silent connection with calls under way, or a silent watch, is trusted before it
+  // is pinged. etcd closes connections that are pinged more often than every 5 s, or without calls.
   std::chrono::milliseconds keepalive{10'000};
   LogFunction log{};  // endpoints lost and found again, once each
 };
