@@ -152,8 +152,7 @@ void UnaryChannel::Canceller::Cancel() {
 
 void UnaryChannel::Start(const Call& call, const google::protobuf::MessageLite& request,
                          google::protobuf::MessageLite* response,
-                         const std::shared_ptr<Canceller>& canceller,
-                         std::function<void(UnaryEnd)> done) {
+                         std::shared_ptr<Canceller> canceller, std::function<void(UnaryEnd)> done) {
   // 0 would mean that it is never given up.
   const auto timeout = std::max(call.timeout, std::chrono::milliseconds(1));
   http::Request post;
@@ -168,8 +167,8 @@ void UnaryChannel::Start(const Call& call, const google::protobuf::MessageLite& 
   if (call.needs_leader) post.headers.Add("hasleader", "true");
   if (call.token) post.headers.Add("token", *call.token);
   post.body = FrameGrpcMessage(request);
-  // A copy, because whoever called us may be gone when Fetch() returns.
-  const std::shared_ptr<Canceller> own = canceller;
+  // Ours, because whoever called us may be gone when Fetch() returns.
+  const std::shared_ptr<Canceller> own = std::move(canceller);
   own->client_ = client_.get();
   const http::Client::CallId id = client_->Fetch(
       std::move(post), {.timeout = timeout},

@@ -67,7 +67,7 @@ class UnaryChannel {
   // before this returns. `canceller` is for this call alone.
   // REQUIRES: `response` lives until then; `request` until this returns
   void Start(const Call& call, const google::protobuf::MessageLite& request,
-             google::protobuf::MessageLite* response, const std::shared_ptr<Canceller>& canceller,
+             google::protobuf::MessageLite* response, std::shared_ptr<Canceller> canceller,
              std::function<void(UnaryEnd)> done);
 
   // New calls go over a new connection: something is wrong with the one that there is.
