@@ -87,6 +87,10 @@ EtcdConnection::EtcdConnection(const std::shared_ptr<grpc::Channel>& channel,
       maintenance(channel),
       auth(channel) {}
 
+UnaryEnd ToUnaryEnd(const grpc::Status& status) {
+  return {.code = static_cast<GrpcCode>(status.error_code()), .message = status.error_message()};
+}
+
 void PrepareContext(grpc::ClientContext* context, bool needs_leader,
                     const std::shared_ptr<const std::string>& token) {
   // Members answer "no leader" instead of waiting for one.
@@ -142,10 +146,7 @@ class EtcdRpc::Probe final : public EtcdTag {
 
  private:
   friend class EtcdRpc;
-  void Run(bool) override {
-    Ended(
-        {.code = static_cast<GrpcCode>(status_.error_code()), .message = status_.error_message()});
-  }
+  void Run(bool) override { Ended(ToUnaryEnd(status_)); }
   void Ended(UnaryEnd end) {
     const std::unique_ptr<Probe> self(this);
     end_ = std::move(end);

@@ -132,6 +132,8 @@ class EtcdCall {
   int new_tokens_ = 0;
 };
 
+UnaryEnd ToUnaryEnd(const grpc::Status& status);
+
 // What gRPC's contexts carry besides their deadline.
 void PrepareContext(grpc::ClientContext* context, bool needs_leader,
                     const std::shared_ptr<const std::string>& token);
@@ -163,9 +165,7 @@ class EtcdUnaryCall final : public EtcdCall, private EtcdTag {
     reader_->Finish(&response_, &status_, Lend());
   }
   void Cancel() override { context_->TryCancel(); }
-  void Run(bool) override {
-    Over({.code = static_cast<GrpcCode>(status_.error_code()), .message = status_.error_message()});
-  }
+  void Run(bool) override { Over(ToUnaryEnd(status_)); }
   void Done(const Status& status) override { completion_(*this, status, response_); }
 
   const Request request_;
@@ -324,7 +324,8 @@ class EtcdRpc {
   const std::vector<std::unique_ptr<UnaryChannel>> writes_;  // to each endpoint
   grpc::CompletionQueue queue_;
 
-  // Guards all below. Innermost: no completion and no other lock's owner is called under it.
+  // Guards all below. No completion is called under it; what cancels takes the locks of gRPC and of
+  // our HTTP client inside, and these call nobody back.
   mutable Mutex mu_;
   CondVar idle_;
   bool stopping_ GUARDED_BY(mu_) = false;

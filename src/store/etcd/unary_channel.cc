@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "http/url.h"
+
 namespace herald::store {
 namespace {
 
@@ -16,29 +18,10 @@ constexpr std::size_t kFrameHead = 5;
 // An idle connection is kept: the next write should not have to wait for one.
 constexpr std::chrono::hours kNeverIdle{24 * 365};
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// grpc-message: what is not printable ASCII is percent-encoded, and what is no code stands for
-// itself.
+// grpc-message: what is not printable ASCII is percent-encoded. What is not, against the rules,
+// stays as it is: a refusal must be told in any case.
 std::string DecodeMessage(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const int high = text[i] == '%' && i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
-    const int low = high >= 0 ? HexDigit(text[i + 2]) : -1;
-    if (low < 0) {
-      out.push_back(text[i]);
-      continue;
-    }
-    out.push_back(static_cast<char>(high * 16 + low));
-    i += 2;
-  }
-  return out;
+  return http::PercentDecode(text).value_or(std::string(text));
 }
 
 // What a status of HTTP means where none of gRPC came: not etcd answered, but something before it.

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -46,7 +45,7 @@ class UnaryChannel {
   static Result<std::unique_ptr<UnaryChannel>> Open(Options options);
 
   struct Call {
-    std::string_view method{};  // "/etcdserverpb.KV/Txn"; a literal
+    std::string_view method{};  // "/etcdserverpb.KV/Txn"
     std::chrono::milliseconds timeout{5'000};
     bool needs_leader = true;
     std::shared_ptr<const std::string> token{};
