@@ -92,12 +92,6 @@ constexpr Known kKnownBeginnings[] = {
     // By the gRPC of etcd, of a request that it did not read to its end.
     {"grpc: received message larger than max", StatusReason::kRequestEntityTooLarge, Done::kNo,
      false, Endpoint::kFine},
-    // By our own gRPC, of calls that no connection was found for. (With its retries switched
-    // off, a call is never given a second one.) ClientContext::peer() cannot tell: gRPC
-    // forgets the peer when a call ends badly.
-    {"failed to connect to all addresses", StatusReason::kServiceUnavailable, Done::kNo, true,
-     Endpoint::kLost},
-    {"DNS resolution failed", StatusReason::kServiceUnavailable, Done::kNo, true, Endpoint::kLost},
 };
 
 Known ByCode(GrpcCode code) {

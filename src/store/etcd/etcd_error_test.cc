@@ -59,13 +59,6 @@ constexpr Scenario kScenarios[] = {
      StatusReason::kServiceUnavailable, true, Endpoint::kFine},
     {GrpcCode::kDataLoss, "etcdserver: corrupt cluster", StatusReason::kServiceUnavailable,
      StatusReason::kServiceUnavailable, true, Endpoint::kSuspect},
-    // Never sent.
-    {GrpcCode::kUnavailable,
-     "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Connection "
-     "refused",
-     StatusReason::kServiceUnavailable, StatusReason::kServiceUnavailable, true, Endpoint::kLost},
-    {GrpcCode::kUnavailable, "DNS resolution failed for a:1: no such host",
-     StatusReason::kServiceUnavailable, StatusReason::kServiceUnavailable, true, Endpoint::kLost},
     // Nobody knows.
     {GrpcCode::kUnavailable, "etcdserver: leader changed", StatusReason::kServiceUnavailable,
      StatusReason::kTimeout, true, Endpoint::kFine},
