@@ -4,14 +4,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <latch>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/test_tasks.h"
 
 namespace herald {
 namespace {
@@ -19,32 +19,6 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// Runs `action` when the last copy of what holds it is gone.
-class OnDestruction {
- public:
-  explicit OnDestruction(std::function<void()> action) : action_(std::move(action)) {}
-  ~OnDestruction() { action_(); }
-  OnDestruction(const OnDestruction&) = delete;
-  OnDestruction& operator=(const OnDestruction&) = delete;
-
- private:
-  const std::function<void()> action_;
-};
-
-std::shared_ptr<OnDestruction> Finally(std::function<void()> action) {
-  return std::make_shared<OnDestruction>(std::move(action));
-}
-
-// Returns once Stop() has begun, which shows in that it destroys what is posted.
-void WaitUntilStopping(Executor& executor) {
-  for (;;) {
-    auto held = std::make_shared<int>();
-    const std::weak_ptr<int> alive = held;
-    executor.PostAt(SteadyTime::max(), [held = std::move(held)] {});
-    if (alive.expired()) return;
-  }
-}
 
 // An executor without threads and the clock that it goes by.
 class ManualExecutorTest : public testing::Test {

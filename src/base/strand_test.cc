@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
 #include <latch>
 #include <memory>
 #include <string>
@@ -11,34 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/test_tasks.h"
+
 namespace herald {
 namespace {
-
-// Runs `action` when the last copy of what holds it is gone.
-class OnDestruction {
- public:
-  explicit OnDestruction(std::function<void()> action) : action_(std::move(action)) {}
-  ~OnDestruction() { action_(); }
-  OnDestruction(const OnDestruction&) = delete;
-  OnDestruction& operator=(const OnDestruction&) = delete;
-
- private:
-  const std::function<void()> action_;
-};
-
-std::shared_ptr<OnDestruction> Finally(std::function<void()> action) {
-  return std::make_shared<OnDestruction>(std::move(action));
-}
-
-// Returns once Stop() has begun, which shows in that it destroys what is posted.
-void WaitUntilStopping(Executor& executor) {
-  for (;;) {
-    auto held = std::make_shared<int>();
-    const std::weak_ptr<int> alive = held;
-    executor.PostAt(SteadyTime::max(), [held = std::move(held)] {});
-    if (alive.expired()) return;
-  }
-}
 
 // Strands on an executor that runs when the test says so.
 class StrandTest : public testing::Test {
