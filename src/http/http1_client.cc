@@ -20,6 +20,7 @@ namespace beast = boost::beast;
 constexpr int kMaxInterimAnswers = 16;
 
 constexpr std::string_view kStatusLine = "HTTP/1.";
+constexpr int kMinStatus = 100;  // RFC 9110, 15
 constexpr std::size_t kLastChunkBytes = std::string_view("0\r\n\r\n").size();
 
 // Beast asserts that it never sees the last chunk again in less than its five bytes. So what may
@@ -30,7 +31,6 @@ bool MayBeLastChunk(std::string_view bytes) {
   if (bytes.starts_with(kEndOfTheOneBefore)) bytes.remove_prefix(kEndOfTheOneBefore.size());
   return bytes.starts_with('0');
 }
-constexpr int kMinStatus = 100;  // RFC 9110, 15
 
 bool HasBody(const Request& request) {
   return !request.body.empty() || request.method == "POST" || request.method == "PUT" ||
