@@ -115,8 +115,7 @@ inline ClientOptions PlainHttp2(const TestPeer& peer) {
 }
 
 inline ClientOptions Secure(const TestPeer& peer, ClientTls tls) {
-  ClientOptions options;
-  options.url = peer.url();
+  ClientOptions options = Plain(peer);
   options.tls = [tls = std::move(tls)] { return tls; };
   return options;
 }

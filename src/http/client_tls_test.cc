@@ -11,6 +11,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// A server that only serves who shows a certificate, and writes down who did.
+TestPeer::Tls AskingWho(const Pki& pki) {
+  return {.certificate = pki.server, .client_ca = pki.authority.certificate, .protocols = {"h2"}};
+}
+TestPeer::Script NoteWho(Journal& journal) {
+  return [&journal](TestWire& wire, int number) {
+    journal.Add(wire.client_name());
+    ServeEither(wire, number);
+  };
+}
+
 TEST(Client, SpeaksWhatAlpnChoseOverTls) {
   const Pki pki;
   struct Case {
@@ -112,13 +123,7 @@ TEST(Client, VerifiesTheNameItWasToldToExpect) {
 TEST(Client, ShowsItsCertificate) {
   const Pki pki;
   Journal journal;
-  TestPeer peer(
-      [&](TestWire& wire, int number) {
-        journal.Add(wire.client_name());
-        ServeEither(wire, number);
-      },
-      TestPeer::Tls{
-          .certificate = pki.server, .client_ca = pki.authority.certificate, .protocols = {"h2"}});
+  TestPeer peer(NoteWho(journal), AskingWho(pki));
   const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate,
                                                .certificate = pki.client.certificate,
                                                .key = pki.client.key}));
@@ -180,13 +185,7 @@ TEST(Client, UsesNewTlsMaterialForTheNextConnection) {
   ClientTls tls{.ca = pki.authority.certificate,
                 .certificate = pki.client.certificate,
                 .key = pki.client.key};
-  TestPeer peer(
-      [&](TestWire& wire, int number) {
-        journal.Add(wire.client_name());
-        ServeEither(wire, number);
-      },
-      TestPeer::Tls{
-          .certificate = pki.server, .client_ca = pki.authority.certificate, .protocols = {"h2"}});
+  TestPeer peer(NoteWho(journal), AskingWho(pki));
   ClientOptions options = Plain(peer);
   options.tls = [&] {
     MutexLock lock(mu);
