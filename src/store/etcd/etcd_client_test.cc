@@ -1,5 +1,6 @@
 #include "store/etcd/etcd_client.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -493,6 +494,32 @@ TEST(EtcdClientWatch, DropsWhatItHasToldAlready) {
   const auto watch = client->Watch("k/", 10, told.callback());
   ASSERT_TRUE(told.UntilRevision(13));
   EXPECT_EQ(told.keys(), (std::vector<std::string>{"k/b", "k/c", "k/d"}));
+}
+
+TEST(EtcdClientWatch, TellsTogetherWhatHasCome) {
+  constexpr int kPuts = 300;
+  std::promise<void> sent;
+  Script script([&sent](int, auto&, auto&, FakeEtcd::WatchStream& stream) {
+    for (int i = 0; i < kPuts; ++i) {
+      stream.Write(Puts({{fmt::format("k/{:03}", i), Revision{11} + i}}));
+    }
+    sent.set_value();
+    return StayOpen(stream);
+  });
+  FakeEtcd etcd({.watch = script.watch()});
+  const auto client = Connect({.endpoints = {etcd.endpoint()}});
+  Told told;
+  const auto tell = told.callback();
+  const auto watch = client->Watch("k/", 10, [&](Result<EtcdWatchBatch> batch) {
+    // Nothing is read while this waits, so the rest has come when it is over.
+    if (told.batches() == 0) sent.get_future().wait();
+    tell(std::move(batch));
+  });
+  ASSERT_TRUE(told.UntilCount(kPuts));
+  const auto changes = told.changes();
+  for (int i = 0; i < kPuts; ++i) EXPECT_EQ(changes[i]->revision(), Revision{11} + i);
+  // The first, and then as many as one turn of the queue takes.
+  EXPECT_LT(told.batches(), kPuts / 10);
 }
 
 TEST(EtcdClientWatch, TellsADeletionEvenWhereTheOldValueIsGone) {

@@ -41,6 +41,10 @@ constexpr std::chrono::seconds kRefusalLasts{2};
 // The longest wait that callers are told, so that they come back soon after etcd does.
 constexpr std::chrono::seconds kMaxRetryAfter{30};
 
+// What the queue's thread may do first while something is postponed: what one read from the socket
+// brings under load, and far less than a watch would notice.
+constexpr int kMaxBeforePostponed = 64;
+
 constexpr std::string_view kGone = "the etcd client is being closed";
 
 Status Cancelled() { return {StatusReason::kCancelled, std::string(kGone)}; }
@@ -244,9 +248,7 @@ EtcdRpc::EtcdRpc(EtcdClientOptions options, std::vector<EtcdAddress> addresses, 
       errors_(addresses_.size()) {
   thread_ = std::thread([this] {
     NameThisThread("herald-etcd");
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) EtcdTag::GiveBack(tag, ok);
+    RunQueue();
   });
   std::vector<std::shared_ptr<EtcdConnection>> connections;
   for (EtcdEndpoints::Index i = 0; i < addresses_.size(); ++i) connections.push_back(Connect(i));
@@ -261,6 +263,22 @@ EtcdRpc::~EtcdRpc() {
   queue_.Shutdown();
   thread_.join();
 }
+
+void EtcdRpc::RunQueue() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) {
+    EtcdTag::GiveBack(tag, ok);
+    for (int i = 0; i < kMaxBeforePostponed && !postponed_.empty(); ++i) {
+      const auto next = queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::time_point());
+      if (next != grpc::CompletionQueue::GOT_EVENT) break;
+      EtcdTag::GiveBack(tag, ok);
+    }
+    for (const auto& task : std::exchange(postponed_, {})) task();
+  }
+}
+
+void EtcdRpc::Postpone(std::function<void()> task) { postponed_.push_back(std::move(task)); }
 
 void EtcdRpc::Stop() {
   std::vector<std::unique_ptr<EtcdCall>> calls;

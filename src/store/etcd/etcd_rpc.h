@@ -267,6 +267,10 @@ class EtcdRpc {
   using VersionDone = std::function<void(std::optional<bool> progress_is_sound)>;
   void AskVersion(const Place& place, VersionDone done);
 
+  // Runs the task on the thread of the completion queue once that has done what it finds there now,
+  // or much of it. REQUIRES: called on that thread
+  void Postpone(std::function<void()> task);
+
   Executor& executor() { return executor_; }
   SteadyTime Now() const { return executor_.clock().Steady(); }
   const EtcdClientOptions& options() const { return options_; }
@@ -294,6 +298,7 @@ class EtcdRpc {
           std::vector<std::unique_ptr<UnaryChannel>> writes);
 
   std::shared_ptr<EtcdConnection> Connect(EtcdEndpoints::Index endpoint);
+  void RunQueue();
   void StartCall(std::unique_ptr<EtcdCall> call);
   void Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread);
   void Ended(std::unique_ptr<EtcdCall> call);
@@ -323,6 +328,7 @@ class EtcdRpc {
 
   const std::vector<std::unique_ptr<UnaryChannel>> writes_;  // to each endpoint
   grpc::CompletionQueue queue_;
+  std::vector<std::function<void()>> postponed_;  // the queue's thread's alone
 
   // Guards all below. No completion is called under it; what cancels takes the locks of gRPC and of
   // our HTTP client inside, and these call nobody back.

@@ -22,6 +22,10 @@ constexpr BackoffOptions kOpenBackoff{.initial = std::chrono::milliseconds(50),
 // A stream that lived as long as this was a good one: the next is opened without delay.
 constexpr std::chrono::seconds kWorked{1};
 
+// Changes that are told together at most: no reader of the mirror waits longer for a batch than for
+// a page of a list.
+constexpr std::size_t kMaxGathered = 256;
+
 // How often, within the time that a silent stream is trusted, somebody looks at it.
 constexpr int kLooksPerKeepalive = 4;
 
@@ -313,7 +317,8 @@ void EtcdWatcher::Tick() {
 
 bool EtcdWatcher::Received(Stream& stream, etcdserverpb::WatchResponse& response) {
   if (response.canceled()) return Cancelled(stream, response);
-  std::optional<EtcdWatchBatch> batch;
+  EtcdWatchBatch changes;
+  std::optional<Revision> progress;
   {
     MutexLock lock(mu_);
     if (stopped_ || stream_.get() != &stream) return false;
@@ -325,18 +330,36 @@ bool EtcdWatcher::Received(Stream& stream, etcdserverpb::WatchResponse& response
       AskVersion();
       if (std::exchange(want_progress_, false)) stream.AskProgress();
     } else if (response.events_size() > 0) {
-      batch = TakeChanges(response);
-      if (batch->changes.empty()) batch.reset();
+      changes = TakeChanges(response);
     } else if (sound_ == Sound::kUnknown) {
       want_progress_ = true;  // ask again when we know whether to believe it
     } else if (held_.empty() && sound_ == Sound::kYes && rpc_->progress_is_sound()) {
       told_ = std::max(told_, response.header().revision());
-      batch = EtcdWatchBatch{.changes = {}, .revision = told_};
+      progress = told_;
     }
   }
-  if (batch) Deliver(*std::move(batch));
+  if (!changes.changes.empty()) Gather(std::move(changes));
+  if (progress) {
+    DeliverGathered();
+    Deliver(EtcdWatchBatch{.changes = {}, .revision = *progress});
+  }
   MutexLock lock(mu_);
   return !stopped_;
+}
+
+void EtcdWatcher::Gather(EtcdWatchBatch batch) {
+  if (gathered_.changes.empty()) {
+    gathered_ = std::move(batch);
+    rpc_->Postpone([self = shared_from_this()] { self->DeliverGathered(); });
+  } else {
+    std::move(batch.changes.begin(), batch.changes.end(), std::back_inserter(gathered_.changes));
+    gathered_.revision = batch.revision;
+  }
+  if (gathered_.changes.size() >= kMaxGathered) DeliverGathered();
+}
+
+void EtcdWatcher::DeliverGathered() {
+  if (!gathered_.changes.empty()) Deliver(std::exchange(gathered_, {}));
 }
 
 EtcdWatchBatch EtcdWatcher::TakeChanges(etcdserverpb::WatchResponse& response) {
@@ -363,6 +386,7 @@ bool EtcdWatcher::Cancelled(Stream& stream, const etcdserverpb::WatchResponse& r
   const std::string_view text = WatchCancelText(response.cancel_reason());
   const EtcdVerdict verdict = JudgeEtcdError(GrpcCode::kUnavailable, text);
   if (response.compact_revision() > 0 || verdict.status.Is(StatusReason::kExpired)) {
+    DeliverGathered();
     Deliver(
         Status(StatusReason::kExpired, "etcdserver: mvcc: required revision has been compacted"));
     MutexLock lock(mu_);

@@ -34,6 +34,9 @@ std::string EtcdPrefixEnd(std::string prefix);
 // a request for progress only once they have reached the first revision of a watch, and
 // on a quiet store that would be never. What has been told already is dropped here.
 //
+// etcd sends a response for each change. Those that have arrived together are told together: so all
+// that is done for a batch is done once for them.
+//
 // A response may be sent in fragments, cut anywhere. The changes of the last revision in a fragment
 // wait for the next one, so that nobody ever sees half of a transaction.
 //
@@ -68,11 +71,16 @@ class EtcdWatcher final : public std::enable_shared_from_this<EtcdWatcher> {
   void VersionIs(std::uint64_t serial, std::optional<bool> sound);
   bool Cancelled(Stream& stream, const etcdserverpb::WatchResponse& response);
   EtcdWatchBatch TakeChanges(etcdserverpb::WatchResponse& response) REQUIRES(mu_);
+  // All three on the thread of the stream.
+  void Gather(EtcdWatchBatch batch);
+  void DeliverGathered();
   void Deliver(Result<EtcdWatchBatch> batch);
 
   EtcdRpc* const rpc_;
   const std::string prefix_;
   const std::chrono::nanoseconds keepalive_;
+
+  EtcdWatchBatch gathered_;  // what is to be told next; the stream's thread's alone
 
   // Guards all below. Before EtcdRpc's lock, never after. The callback runs without it.
   Mutex mu_;
