@@ -22,8 +22,7 @@ constexpr BackoffOptions kOpenBackoff{.initial = std::chrono::milliseconds(50),
 // A stream that lived as long as this was a good one: the next is opened without delay.
 constexpr std::chrono::seconds kWorked{1};
 
-// Changes that are told together at most: no reader of the mirror waits longer for a batch than for
-// a page of a list.
+// So many changes are told without waiting for more: while a batch is applied, readers wait.
 constexpr std::size_t kMaxGathered = 256;
 
 // How often, within the time that a silent stream is trusted, somebody looks at it.
