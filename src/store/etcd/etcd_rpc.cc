@@ -41,8 +41,8 @@ constexpr std::chrono::seconds kRefusalLasts{2};
 // The longest wait that callers are told, so that they come back soon after etcd does.
 constexpr std::chrono::seconds kMaxRetryAfter{30};
 
-// What the queue's thread may do first while something is postponed: what one read from the socket
-// brings under load, and far less than a watch would notice.
+// What the queue's thread may do first while something is postponed. There is a bound so that reads
+// that never cease hold no watch up; it is above what one read from the socket brings under load.
 constexpr int kMaxBeforePostponed = 64;
 
 constexpr std::string_view kGone = "the etcd client is being closed";

@@ -316,7 +316,7 @@ void EtcdWatcher::Tick() {
 
 bool EtcdWatcher::Received(Stream& stream, etcdserverpb::WatchResponse& response) {
   if (response.canceled()) return Cancelled(stream, response);
-  EtcdWatchBatch changes;
+  EtcdWatchBatch batch;
   std::optional<Revision> progress;
   {
     MutexLock lock(mu_);
@@ -329,7 +329,7 @@ bool EtcdWatcher::Received(Stream& stream, etcdserverpb::WatchResponse& response
       AskVersion();
       if (std::exchange(want_progress_, false)) stream.AskProgress();
     } else if (response.events_size() > 0) {
-      changes = TakeChanges(response);
+      batch = TakeChanges(response);
     } else if (sound_ == Sound::kUnknown) {
       want_progress_ = true;  // ask again when we know whether to believe it
     } else if (held_.empty() && sound_ == Sound::kYes && rpc_->progress_is_sound()) {
@@ -337,7 +337,7 @@ bool EtcdWatcher::Received(Stream& stream, etcdserverpb::WatchResponse& response
       progress = told_;
     }
   }
-  if (!changes.changes.empty()) Gather(std::move(changes));
+  if (!batch.changes.empty()) Gather(std::move(batch));
   if (progress) {
     DeliverGathered();
     Deliver(EtcdWatchBatch{.changes = {}, .revision = *progress});
@@ -443,6 +443,8 @@ void EtcdWatcher::Deliver(Result<EtcdWatchBatch> batch) {
 }
 
 void EtcdWatcher::Ended(Stream& stream, const EtcdVerdict* verdict) {
+  // Whoever waits for the end of all streams may rely on it that nothing is told afterwards.
+  DeliverGathered();
   bool stopped = false;
   {
     MutexLock lock(mu_);

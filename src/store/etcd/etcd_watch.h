@@ -80,7 +80,7 @@ class EtcdWatcher final : public std::enable_shared_from_this<EtcdWatcher> {
   const std::string prefix_;
   const std::chrono::nanoseconds keepalive_;
 
-  EtcdWatchBatch gathered_;  // what is to be told next; the stream's thread's alone
+  EtcdWatchBatch gathered_;  // from the open stream, not told yet; its thread's alone
 
   // Guards all below. Before EtcdRpc's lock, never after. The callback runs without it.
   Mutex mu_;
