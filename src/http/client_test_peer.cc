@@ -4,10 +4,6 @@
 #include <netinet/tcp.h>
 #include <nghttp2/nghttp2.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,55 +15,16 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/random.h"
+#include "http/openssl.h"
 
 namespace herald::http {
 namespace {
 
-std::string Taken(BIO* bio) {
-  char* text = nullptr;
-  const long size = BIO_get_mem_data(bio, &text);
-  std::string out(text, static_cast<std::size_t>(size));
-  BIO_free(bio);
-  return out;
-}
-
-BIO* Reader(const std::string& text) {
-  return BIO_new_mem_buf(text.data(), static_cast<int>(text.size()));
-}
-
-X509* ReadCertificate(const std::string& pem) {
-  BIO* bio = Reader(pem);
-  X509* out = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
-  BIO_free(bio);
-  HERALD_CHECK(out != nullptr);
-  return out;
-}
-
-EVP_PKEY* ReadKey(const std::string& pem) {
-  BIO* bio = Reader(pem);
-  EVP_PKEY* out = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
-  BIO_free(bio);
-  HERALD_CHECK(out != nullptr);
-  return out;
-}
-
-void AddExtension(X509* certificate, int nid, const std::string& value) {
-  X509V3_CTX context;
-  X509V3_set_ctx_nodb(&context);
-  X509V3_set_ctx(&context, certificate, certificate, nullptr, nullptr, 0);
-  X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str());
-  HERALD_CHECK(extension != nullptr);
-  X509_add_ext(certificate, extension, -1);
-  X509_EXTENSION_free(extension);
-}
-
 void UseCertificate(SSL_CTX* context, const TestCertificate& certificate) {
-  X509* leaf = ReadCertificate(certificate.certificate);
-  EVP_PKEY* key = ReadKey(certificate.key);
-  HERALD_CHECK(SSL_CTX_use_cert_and_key(context, leaf, key, nullptr, 1) == 1);
-  X509_free(leaf);
-  EVP_PKEY_free(key);
+  const std::vector<X509Ptr> leaf = ReadCertificates(certificate.certificate);
+  const KeyPtr key = ReadPrivateKey(certificate.key);
+  HERALD_CHECK(leaf.size() == 1 &&
+               SSL_CTX_use_cert_and_key(context, leaf.front().get(), key.get(), nullptr, 1) == 1);
 }
 
 int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
@@ -82,49 +39,6 @@ int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
 }
 
 }  // namespace
-
-TestCertificate MakeTestCertificate(const TestCertificateOptions& options,
-                                    const TestCertificate* issuer) {
-  EVP_PKEY* key = EVP_EC_gen("P-256");
-  HERALD_CHECK(key != nullptr);
-  X509* certificate = X509_new();
-  X509_set_version(certificate, 2);
-  std::uint32_t serial = 0;
-  FillRandom(&serial, sizeof(serial));
-  ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial);
-  constexpr long kDay = 24L * 60 * 60;
-  X509_gmtime_adj(X509_getm_notBefore(certificate), options.valid_from_days * kDay);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), options.valid_to_days * kDay);
-  X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_UTF8,
-                             reinterpret_cast<const unsigned char*>(options.common_name.c_str()),
-                             -1, -1, 0);
-  X509_set_pubkey(certificate, key);
-  AddExtension(certificate, NID_basic_constraints,
-               options.authority ? "critical,CA:TRUE" : "critical,CA:FALSE");
-  if (!options.authority && !options.names.empty())
-    AddExtension(certificate, NID_subject_alt_name, options.names);
-  if (issuer != nullptr) {
-    X509* parent = ReadCertificate(issuer->certificate);
-    EVP_PKEY* parent_key = ReadKey(issuer->key);
-    X509_set_issuer_name(certificate, X509_get_subject_name(parent));
-    X509_sign(certificate, parent_key, EVP_sha256());
-    X509_free(parent);
-    EVP_PKEY_free(parent_key);
-  } else {
-    X509_set_issuer_name(certificate, X509_get_subject_name(certificate));
-    X509_sign(certificate, key, EVP_sha256());
-  }
-  TestCertificate out;
-  BIO* bio = BIO_new(BIO_s_mem());
-  PEM_write_bio_X509(bio, certificate);
-  out.certificate = Taken(bio);
-  bio = BIO_new(BIO_s_mem());
-  PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr);
-  out.key = Taken(bio);
-  X509_free(certificate);
-  EVP_PKEY_free(key);
-  return out;
-}
 
 TestWire::TestWire(int socket, ssl_ctx_st* tls) : socket_(socket) {
   const int on = 1;
@@ -246,9 +160,8 @@ TestPeer::TestPeer(Script script, std::optional<Tls> tls) : script_(std::move(sc
     UseCertificate(tls_, tls->certificate);
     if (tls->max_version != 0) SSL_CTX_set_max_proto_version(tls_, tls->max_version);
     if (!tls->client_ca.empty()) {
-      X509* authority = ReadCertificate(tls->client_ca);
-      X509_STORE_add_cert(SSL_CTX_get_cert_store(tls_), authority);
-      X509_free(authority);
+      for (const X509Ptr& authority : ReadCertificates(tls->client_ca))
+        X509_STORE_add_cert(SSL_CTX_get_cert_store(tls_), authority.get());
       SSL_CTX_set_verify(tls_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     }
     for (const std::string& name : tls->protocols) {

@@ -11,29 +11,12 @@
 
 #include "base/mutex.h"
 #include "http/message.h"
+#include "http/test_certificate.h"
 
 struct ssl_st;
 struct ssl_ctx_st;
 
 namespace herald::http {
-
-// A certificate and its key, made by OpenSSL on the spot.
-struct TestCertificate {
-  std::string certificate{};
-  std::string key{};
-};
-
-struct TestCertificateOptions {
-  std::string common_name = "test";
-  std::string names = "DNS:localhost,IP:127.0.0.1";  // subjectAltName; empty: none
-  int valid_from_days = -1;                          // from now
-  int valid_to_days = 1;
-  bool authority = false;
-};
-
-// Signed by `issuer`, or by itself.
-TestCertificate MakeTestCertificate(const TestCertificateOptions& options,
-                                    const TestCertificate* issuer = nullptr);
 
 // The server's side of one connection, blocking. Everything is best effort: a script
 // that writes to a client that has gone goes on and ends.

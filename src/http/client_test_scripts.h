@@ -91,9 +91,11 @@ inline void ServeEither(TestWire& wire, int number) {
 
 // An authority and what it signed.
 struct Pki {
-  TestCertificate authority = MakeTestCertificate({.common_name = "test CA", .authority = true});
-  TestCertificate server = MakeTestCertificate({.common_name = "server"}, &authority);
-  TestCertificate client = MakeTestCertificate({.common_name = "alice", .names = ""}, &authority);
+  TestCertificate authority =
+      MakeTestCertificate({.subject = {{"CN", "test CA"}}, .authority = true});
+  TestCertificate server = MakeTestCertificate({.subject = {{"CN", "server"}}}, &authority);
+  TestCertificate client =
+      MakeTestCertificate({.subject = {{"CN", "alice"}}, .names = ""}, &authority);
 };
 
 inline std::unique_ptr<Client> OpenClient(ClientOptions options) {

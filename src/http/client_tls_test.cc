@@ -69,7 +69,8 @@ TEST(Client, MovesLargeBodiesOverTls) {
 
 TEST(Client, RefusesCertificatesAndSaysWhy) {
   const Pki pki;
-  const TestCertificate other = MakeTestCertificate({.common_name = "other CA", .authority = true});
+  const TestCertificate other =
+      MakeTestCertificate({.subject = {{"CN", "other CA"}}, .authority = true});
   struct Case {
     const char* name;
     TestCertificate server;
@@ -77,22 +78,23 @@ TEST(Client, RefusesCertificatesAndSaysWhy) {
   };
   const Case cases[] = {
       {"expired",
-       MakeTestCertificate({.common_name = "old", .valid_from_days = -20, .valid_to_days = -10},
-                           &pki.authority),
+       MakeTestCertificate(
+           {.subject = {{"CN", "old"}}, .valid_from_days = -20, .valid_to_days = -10},
+           &pki.authority),
        "the certificate of CN = old expired at 20"},
       {"not yet valid",
-       MakeTestCertificate({.common_name = "new", .valid_from_days = 10, .valid_to_days = 20},
+       MakeTestCertificate({.subject = {{"CN", "new"}}, .valid_from_days = 10, .valid_to_days = 20},
                            &pki.authority),
        "the certificate of CN = new is not valid before 20"},
       {"wrong name",
        MakeTestCertificate({.names = "DNS:a.example,DNS:b.example,IP:10.0.0.1"}, &pki.authority),
        "valid for a.example, b.example, 10.0.0.1, not for 127.0.0.1"},
       {"only a common name",
-       MakeTestCertificate({.common_name = "127.0.0.1", .names = ""}, &pki.authority),
+       MakeTestCertificate({.subject = {{"CN", "127.0.0.1"}}, .names = ""}, &pki.authority),
        "valid for no name at all, not for 127.0.0.1"},
-      {"unknown CA", MakeTestCertificate({.common_name = "x"}, &other),
+      {"unknown CA", MakeTestCertificate({.subject = {{"CN", "x"}}}, &other),
        "signed by an unknown authority (CN = other CA)"},
-      {"signed by itself", MakeTestCertificate({.common_name = "self"}),
+      {"signed by itself", MakeTestCertificate({.subject = {{"CN", "self"}}}),
        "signed by an unknown authority (CN = self)"},
   };
   for (const Case& c : cases) {
@@ -151,6 +153,7 @@ TEST(Client, SaysThatTheServerWantsACertificate) {
 TEST(Client, SaysWhatIsWrongWithItsOwnMaterial) {
   const Pki pki;
   const TestCertificate other = MakeTestCertificate({});
+  const std::string bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
   TestPeer peer(ServeEither, TestPeer::Tls{.certificate = pki.server});
   struct Case {
     ClientTls tls;
@@ -158,9 +161,12 @@ TEST(Client, SaysWhatIsWrongWithItsOwnMaterial) {
   };
   const Case cases[] = {
       {{.ca = "rubbish"}, "the CA holds no PEM certificate"},
+      {{.ca = pki.authority.certificate + bad}, "or a bad one"},
       {{.certificate = pki.client.certificate}, "no client key"},
       {{.key = pki.client.key}, "no client certificate"},
       {{.certificate = "rubbish", .key = pki.client.key}, "not a PEM certificate"},
+      {{.certificate = pki.client.certificate + bad, .key = pki.client.key},
+       "not a PEM certificate"},
       {{.certificate = pki.client.certificate, .key = "rubbish"}, "not a PEM private key"},
       {{.certificate = pki.client.certificate, .key = other.key}, "does not fit"},
   };
@@ -179,7 +185,7 @@ TEST(Client, SaysWhatIsWrongWithItsOwnMaterial) {
 TEST(Client, UsesNewTlsMaterialForTheNextConnection) {
   const Pki pki;
   const TestCertificate bob =
-      MakeTestCertificate({.common_name = "bob", .names = ""}, &pki.authority);
+      MakeTestCertificate({.subject = {{"CN", "bob"}}, .names = ""}, &pki.authority);
   Journal journal;
   Mutex mu;
   ClientTls tls{.ca = pki.authority.certificate,

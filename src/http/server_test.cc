@@ -5,9 +5,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -32,6 +29,8 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "http/openssl.h"
+#include "http/test_certificate.h"
 
 namespace herald::http {
 namespace {
@@ -55,89 +54,6 @@ constexpr bool kSanitized = false;
 #endif
 
 Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
-
-// ---- Certificates, made on the spot.
-
-struct Pem {
-  std::string certificate;
-  std::string key;
-};
-
-std::string BioText(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  std::string text(data, static_cast<std::size_t>(size));
-  BIO_free(bio);
-  return text;
-}
-
-X509* ReadX509(const std::string& pem) {
-  BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
-  X509* x509 = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
-  BIO_free(bio);
-  return x509;
-}
-
-EVP_PKEY* ReadKey(const std::string& pem) {
-  BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
-  EVP_PKEY* key = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
-  BIO_free(bio);
-  return key;
-}
-
-// With `names` as its subject, such as {"O", "system:masters"}; signed by the issuer, or by
-// itself and then an authority.
-Pem MakeCertificate(const std::vector<std::pair<std::string, std::string>>& names,
-                    const Pem* issuer = nullptr, int valid_days = 1) {
-  constexpr long kDaySeconds = 86'400;
-  EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509* x509 = X509_new();
-  X509_set_version(x509, 2);
-  static std::atomic<std::uint64_t> serial{1};
-  ASN1_INTEGER_set_uint64(X509_get_serialNumber(x509), serial++);
-  X509_gmtime_adj(X509_getm_notBefore(x509), -2 * kDaySeconds);
-  X509_gmtime_adj(X509_getm_notAfter(x509), valid_days * kDaySeconds);
-  X509_set_pubkey(x509, key);
-  X509_NAME* subject = X509_get_subject_name(x509);
-  for (const auto& [name, value] : names) {
-    X509_NAME_add_entry_by_txt(subject, name.c_str(), MBSTRING_UTF8,
-                               reinterpret_cast<const unsigned char*>(value.data()),
-                               static_cast<int>(value.size()), -1, 0);
-  }
-  X509* parent = issuer != nullptr ? ReadX509(issuer->certificate) : x509;
-  EVP_PKEY* parent_key = issuer != nullptr ? ReadKey(issuer->key) : key;
-  X509_set_issuer_name(x509, X509_get_subject_name(parent));
-  X509V3_CTX context;
-  X509V3_set_ctx_nodb(&context);
-  X509V3_set_ctx(&context, parent, x509, nullptr, nullptr, 0);
-  const std::vector<std::pair<int, const char*>> extensions =
-      issuer == nullptr
-          ? std::vector<std::pair<int, const char*>>{{NID_basic_constraints, "critical,CA:TRUE"}}
-          : std::vector<std::pair<int, const char*>>{
-                {NID_ext_key_usage, "serverAuth,clientAuth"},
-                {NID_subject_alt_name, "IP:127.0.0.1,DNS:localhost"}};
-  for (const auto& [kind, value] : extensions) {
-    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, kind, value);
-    X509_add_ext(x509, extension, -1);
-    X509_EXTENSION_free(extension);
-  }
-  X509_sign(x509, parent_key, EVP_sha256());
-
-  Pem pem;
-  BIO* bio = BIO_new(BIO_s_mem());
-  PEM_write_bio_X509(bio, x509);
-  pem.certificate = BioText(bio);
-  bio = BIO_new(BIO_s_mem());
-  PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr);
-  pem.key = BioText(bio);
-  if (issuer != nullptr) {
-    X509_free(parent);
-    EVP_PKEY_free(parent_key);
-  }
-  X509_free(x509);
-  EVP_PKEY_free(key);
-  return pem;
-}
 
 // ---- A client of bare sockets, blocking.
 
@@ -165,14 +81,13 @@ class Wire {
   struct Tls {
     std::string ca{};
     std::string alpn{};  // in ALPN's own format
-    std::optional<Pem> client{};
+    std::optional<TestCertificate> client{};
     int max_version = 0;
   };
   bool Handshake(const Tls& tls) {
     context_ = SSL_CTX_new(TLS_client_method());
-    X509* ca = ReadX509(tls.ca);
-    X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), ca);
-    X509_free(ca);
+    for (const X509Ptr& ca : ReadCertificates(tls.ca))
+      X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), ca.get());
     SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
     if (tls.max_version != 0) {
       SSL_CTX_set_security_level(context_, 0);  // or OpenSSL refuses on our side already
@@ -180,12 +95,8 @@ class Wire {
       SSL_CTX_set_max_proto_version(context_, tls.max_version);
     }
     if (tls.client) {
-      X509* x509 = ReadX509(tls.client->certificate);
-      EVP_PKEY* key = ReadKey(tls.client->key);
-      SSL_CTX_use_certificate(context_, x509);
-      SSL_CTX_use_PrivateKey(context_, key);
-      X509_free(x509);
-      EVP_PKEY_free(key);
+      SSL_CTX_use_certificate(context_, ReadCertificates(tls.client->certificate).at(0).get());
+      SSL_CTX_use_PrivateKey(context_, ReadPrivateKey(tls.client->key).get());
     }
     if (!tls.alpn.empty()) {
       SSL_CTX_set_alpn_protos(context_, reinterpret_cast<const unsigned char*>(tls.alpn.data()),
@@ -834,8 +745,8 @@ class TlsTest : public testing::Test {
   static inline const std::string kH2 = "\x02h2\x08http/1.1";
   static inline const std::string kHttp1 = "\x08http/1.1";
 
-  const Pem ca_ = MakeCertificate({{"CN", "ca"}});
-  const Pem server_ = MakeCertificate({{"CN", "server"}}, &ca_);
+  const TestCertificate ca_ = MakeTestCertificate({.subject = {{"CN", "ca"}}, .authority = true});
+  const TestCertificate server_ = MakeTestCertificate({.subject = {{"CN", "server"}}}, &ca_);
 };
 
 TEST_F(TlsTest, AgreesOnAProtocol) {
@@ -884,14 +795,15 @@ TEST_F(TlsTest, AHandshakeThatTakesTooLongIsCut) {
 
 TEST_F(TlsTest, KnowsTheNamesInAVerifiedClientCertificate) {
   ServerOptions options = Options();
-  const Pem client_ca = MakeCertificate({{"CN", "client ca"}});
+  const TestCertificate client_ca =
+      MakeTestCertificate({.subject = {{"CN", "client ca"}}, .authority = true});
   options.tls->client_ca = client_ca.certificate;
   std::promise<Peer> told;
   const auto server = MustStart(options, [&](const Request&, const Peer& peer, auto responder) {
     told.set_value(peer);
     responder->Send({.body = "ok"});
   });
-  const auto ask = [&](std::optional<Pem> client) {
+  const auto ask = [&](std::optional<TestCertificate> client) {
     told = {};
     Wire wire(server->port());
     EXPECT_TRUE(
@@ -903,24 +815,25 @@ TEST_F(TlsTest, KnowsTheNamesInAVerifiedClientCertificate) {
     return peer.certificate;
   };
   const std::string odd = std::string("ad\0min", 6);
-  std::optional<Peer::Certificate> seen = ask(MakeCertificate(
-      {{"O", "system:masters"}, {"O", "w\xc3\xa4hler"}, {"CN", "jane"}}, &client_ca));
+  std::optional<Peer::Certificate> seen = ask(MakeTestCertificate(
+      {.subject = {{"O", "system:masters"}, {"O", "w\xc3\xa4hler"}, {"CN", "jane"}}}, &client_ca));
   ASSERT_TRUE(seen.has_value());
   EXPECT_EQ(seen->common_name, "jane");
   EXPECT_EQ(seen->organizations, (std::vector<std::string>{"system:masters", "w\xc3\xa4hler"}));
   EXPECT_TRUE(seen->subject.starts_with("CN=jane,O=")) << seen->subject;
 
-  seen = ask(MakeCertificate({{"CN", odd}}, &client_ca));
+  seen = ask(MakeTestCertificate({.subject = {{"CN", odd}}}, &client_ca));
   ASSERT_TRUE(seen.has_value());
   EXPECT_EQ(seen->common_name, odd) << "a NUL does not cut a name short";
 
   seen = ask(std::nullopt);
   EXPECT_FALSE(seen.has_value()) << "asked for, but not demanded";
-  seen = ask(MakeCertificate({{"CN", "jane"}}, &ca_));
+  seen = ask(MakeTestCertificate({.subject = {{"CN", "jane"}}}, &ca_));
   EXPECT_FALSE(seen.has_value()) << "signed by somebody else";
-  seen = ask(MakeCertificate({{"CN", "jane"}}));
+  seen = ask(MakeTestCertificate({.subject = {{"CN", "jane"}}}));
   EXPECT_FALSE(seen.has_value()) << "signed by itself";
-  seen = ask(MakeCertificate({{"CN", "jane"}}, &client_ca, -1));
+  seen = ask(MakeTestCertificate(
+      {.subject = {{"CN", "jane"}}, .valid_from_days = -2, .valid_to_days = -1}, &client_ca));
   EXPECT_FALSE(seen.has_value()) << "expired";
 }
 
@@ -930,7 +843,7 @@ TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
   ASSERT_TRUE(before.Handshake({.ca = ca_.certificate, .alpn = kHttp1}));
   EXPECT_EQ(before.server_subject(), "/CN=server");
 
-  const Pem renewed = MakeCertificate({{"CN", "renewed"}}, &ca_);
+  const TestCertificate renewed = MakeTestCertificate({.subject = {{"CN", "renewed"}}}, &ca_);
   const Status mismatch = server->SetTls({.certificate = renewed.certificate, .key = server_.key});
   EXPECT_FALSE(mismatch.ok());
   EXPECT_NE(mismatch.message().find("does not belong"), std::string::npos) << mismatch.message();
@@ -948,7 +861,7 @@ TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
 }
 
 TEST_F(TlsTest, BadTextsAreRefusedWithAReason) {
-  const Pem other = MakeCertificate({{"CN", "other"}});
+  const TestCertificate other = MakeTestCertificate({.subject = {{"CN", "other"}}});
   struct Case {
     ServerTls tls;
     const char* says;

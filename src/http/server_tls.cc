@@ -1,67 +1,22 @@
 #include "http/server_tls.h"
 
 #include <fmt/core.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
-#include <openssl/x509.h>
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "http/openssl.h"
 
 namespace herald::http {
 namespace {
 
-template <typename T, void (*kFree)(T*)>
-struct Freed {
-  void operator()(T* object) const { kFree(object); }
-};
-using X509Ptr = std::unique_ptr<X509, Freed<X509, X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>>;
-using ContextPtr = std::unique_ptr<SSL_CTX, Freed<SSL_CTX, SSL_CTX_free>>;
-using BioPtr = std::unique_ptr<BIO, Freed<BIO, BIO_free_all>>;
-
-// The oldest error of OpenSSL's queue, which is the cause of the others.
-std::string TakeSslError() {
-  const unsigned long code = ERR_get_error();
-  ERR_clear_error();
-  if (code == 0) return "unknown error";
-  const char* reason = ERR_reason_error_string(code);
-  return reason != nullptr ? reason : fmt::format("error {:x}", code);
-}
-
 Status Refuse(std::string_view what) {
-  return Status(StatusReason::kInvalid, fmt::format("TLS: {}: {}", what, TakeSslError()));
+  return Status(StatusReason::kInvalid, fmt::format("TLS: {}: {}", what, TakeOpensslError()));
 }
-
-BioPtr TextBio(const std::string& text) {
-  const std::size_t size = std::min<std::size_t>(text.size(), INT_MAX);
-  return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(size)));
-}
-
-// All certificates of a text; empty where one of them is bad or there is none.
-std::vector<X509Ptr> ReadCertificates(const std::string& text) {
-  std::vector<X509Ptr> certificates;
-  const BioPtr bio = TextBio(text);
-  ERR_clear_error();
-  while (X509* certificate = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))
-    certificates.emplace_back(certificate);
-  const unsigned long error = ERR_peek_last_error();
-  const bool at_end =
-      ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
-  if (!at_end) return {};
-  if (!certificates.empty()) ERR_clear_error();
-  return certificates;
-}
-
-// A key with a passphrase is an error: there is nobody to ask.
-int NoPassphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*user*/) { return -1; }
 
 int ChooseProtocol(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* chosen_size,
                    const unsigned char* offered, unsigned int offered_size, void* /*user*/) {
@@ -83,7 +38,7 @@ int VerifyAndGoOn(X509_STORE_CTX* store, void* /*user*/) {
 
 Result<std::shared_ptr<const ServerTlsContext>> ServerTlsContext::Make(const ServerTls& tls) {
   ERR_clear_error();
-  ContextPtr context(SSL_CTX_new(TLS_server_method()));
+  SslContextPtr context(SSL_CTX_new(TLS_server_method()));
   if (!context) return Refuse("no context");
   SSL_CTX* const ctx = context.get();
   SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
@@ -106,9 +61,8 @@ Result<std::shared_ptr<const ServerTlsContext>> ServerTlsContext::Make(const Ser
     if (SSL_CTX_add1_chain_cert(ctx, chain[i].get()) != 1)
       return Refuse("the certificate's chain cannot be used");
   }
-  const BioPtr key_bio = TextBio(tls.key);
-  const KeyPtr key(PEM_read_bio_PrivateKey(key_bio.get(), nullptr, NoPassphrase, nullptr));
-  if (!key) return Refuse("the private key cannot be read");
+  const KeyPtr key = ReadPrivateKey(tls.key);
+  if (!key) return Refuse("the private key cannot be read, or has a passphrase");
   if (SSL_CTX_use_PrivateKey(ctx, key.get()) != 1 || SSL_CTX_check_private_key(ctx) != 1)
     return Refuse("the private key does not belong to the certificate");
 
@@ -238,7 +192,7 @@ void ServerTlsSession::Close(std::string& wire) {
 
 void ServerTlsSession::Fail() {
   state_ = State::kFailed;
-  error_ = TakeSslError();
+  error_ = TakeOpensslError();
 }
 
 std::string_view ServerTlsSession::protocol() const {
@@ -270,11 +224,8 @@ std::optional<Peer::Certificate> ServerTlsSession::certificate() const {
     }
   }
   const BioPtr text(BIO_new(BIO_s_mem()));
-  if (text && X509_NAME_print_ex(text.get(), subject, 0, XN_FLAG_RFC2253) >= 0) {
-    char* data = nullptr;
-    const long size = BIO_get_mem_data(text.get(), &data);
-    if (size > 0) result.subject.assign(data, static_cast<std::size_t>(size));
-  }
+  if (text && X509_NAME_print_ex(text.get(), subject, 0, XN_FLAG_RFC2253) >= 0)
+    result.subject = BioText(text.get());
   // The last of the chain is the CA that was configured. There is always a chain, since
   // sessions are not resumed where certificates are asked for.
   STACK_OF(X509)* chain = SSL_get0_verified_chain(ssl_);

@@ -3,14 +3,14 @@
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "http/openssl.h"
+#include "http/url.h"
 
 namespace herald::http {
 namespace {
@@ -20,57 +20,22 @@ constexpr std::size_t kRecordBytes = 16 * 1024;
 // Names of a wrong certificate that are shown; some have hundreds.
 constexpr int kMaxNamesShown = 8;
 
-template <auto Free>
-struct Deleter {
-  template <typename T>
-  void operator()(T* pointer) const {
-    Free(pointer);
-  }
-};
-using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free>>;
-using CertificatePtr = std::unique_ptr<X509, Deleter<X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using ContextPtr = std::unique_ptr<SSL_CTX, Deleter<SSL_CTX_free>>;
-
 Status Refuse(std::string message) {
   return Status(StatusReason::kUnreachable, std::move(message));
-}
-
-// The oldest error of OpenSSL on this thread; takes all of them away.
-std::string OpenSslError() {
-  const unsigned long code = ERR_get_error();
-  ERR_clear_error();
-  const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
-  return reason == nullptr ? "unknown error" : reason;
-}
-
-BioPtr Reader(std::string_view text) {
-  BioPtr bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-  HERALD_CHECK(bio != nullptr);
-  return bio;
-}
-
-// OpenSSL would otherwise ask for a password at the terminal.
-int NoPassword(char*, int, int, void*) { return 0; }
-
-std::vector<CertificatePtr> Certificates(std::string_view pem) {
-  std::vector<CertificatePtr> out;
-  const BioPtr bio = Reader(pem);
-  while (X509* certificate = PEM_read_bio_X509(bio.get(), nullptr, NoPassword, nullptr))
-    out.emplace_back(certificate);
-  ERR_clear_error();  // the end of the text is one
-  return out;
 }
 
 Status UseAuthorities(SSL_CTX* context, const ClientTls& tls) {
   if (tls.ca.empty()) {
     if (SSL_CTX_set_default_verify_paths(context) != 1)
-      return Refuse(fmt::format("cannot read the system's CA certificates: {}", OpenSslError()));
+      return Refuse(
+          fmt::format("cannot read the system's CA certificates: {}", TakeOpensslError()));
     return {};
   }
-  const std::vector<CertificatePtr> authorities = Certificates(tls.ca);
-  if (authorities.empty()) return Refuse("the CA holds no PEM certificate");
-  for (const CertificatePtr& certificate : authorities)
+  const std::vector<X509Ptr> authorities = ReadCertificates(tls.ca);
+  if (authorities.empty())
+    return Refuse(
+        fmt::format("the CA holds no PEM certificate, or a bad one: {}", TakeOpensslError()));
+  for (const X509Ptr& certificate : authorities)
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate.get());
   ERR_clear_error();  // one that is there twice does no harm
   return {};
@@ -80,33 +45,27 @@ Status UseCertificate(SSL_CTX* context, const ClientTls& tls) {
   if (tls.certificate.empty() && tls.key.empty()) return {};
   if (tls.certificate.empty()) return Refuse("there is a client key, but no client certificate");
   if (tls.key.empty()) return Refuse("there is a client certificate, but no client key");
-  const std::vector<CertificatePtr> chain = Certificates(tls.certificate);
-  if (chain.empty()) return Refuse("the client certificate is not a PEM certificate");
+  const std::vector<X509Ptr> chain = ReadCertificates(tls.certificate);
+  if (chain.empty())
+    return Refuse(
+        fmt::format("the client certificate is not a PEM certificate: {}", TakeOpensslError()));
   if (SSL_CTX_use_certificate(context, chain.front().get()) != 1)
-    return Refuse(fmt::format("the client certificate cannot be used: {}", OpenSslError()));
+    return Refuse(fmt::format("the client certificate cannot be used: {}", TakeOpensslError()));
   for (std::size_t i = 1; i < chain.size(); ++i) SSL_CTX_add1_chain_cert(context, chain[i].get());
-  const KeyPtr key(PEM_read_bio_PrivateKey(Reader(tls.key).get(), nullptr, NoPassword, nullptr));
+  const KeyPtr key = ReadPrivateKey(tls.key);
   if (key == nullptr)
     return Refuse(fmt::format("the client key is not a PEM private key without a password: {}",
-                              OpenSslError()));
+                              TakeOpensslError()));
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1)
     return Refuse(
-        fmt::format("the client key does not fit the client certificate: {}", OpenSslError()));
+        fmt::format("the client key does not fit the client certificate: {}", TakeOpensslError()));
   return {};
-}
-
-bool IsAddress(const std::string& host) {
-  unsigned char bytes[16];
-  return inet_pton(AF_INET, host.c_str(), bytes) == 1 ||
-         inet_pton(AF_INET6, host.c_str(), bytes) == 1;
 }
 
 std::string Name(const X509_NAME* name) {
   const BioPtr bio(BIO_new(BIO_s_mem()));
   X509_NAME_print_ex(bio.get(), name, 0, XN_FLAG_ONELINE & ~ASN1_STRFLGS_ESC_MSB);
-  char* text = nullptr;
-  const long size = BIO_get_mem_data(bio.get(), &text);
-  return std::string(text, static_cast<std::size_t>(size));
+  return BioText(bio.get());
 }
 
 std::string Time(const ASN1_TIME* time) {
@@ -180,8 +139,8 @@ std::string Describe(int error, const X509* certificate, const std::string& host
 }  // namespace
 
 Result<std::shared_ptr<const TlsClientContext>> TlsClientContext::Make(const ClientTls& tls) {
-  ContextPtr context(SSL_CTX_new(TLS_client_method()));
-  if (context == nullptr) return Refuse(fmt::format("no TLS: {}", OpenSslError()));
+  SslContextPtr context(SSL_CTX_new(TLS_client_method()));
+  if (context == nullptr) return Refuse(fmt::format("no TLS: {}", TakeOpensslError()));
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
@@ -280,7 +239,7 @@ Status TlsClient::Send(std::string_view plain) {
   while (!plain.empty()) {
     // Writing into memory never waits.
     const int result = SSL_write(ssl_, plain.data(), static_cast<int>(plain.size()));
-    if (result <= 0) return Refuse(fmt::format("TLS: {}", OpenSslError()));
+    if (result <= 0) return Refuse(fmt::format("TLS: {}", TakeOpensslError()));
     plain.remove_prefix(static_cast<std::size_t>(result));
   }
   return {};
@@ -326,7 +285,7 @@ Status TlsClient::Failure(int result) {
   }
   const unsigned long code = ERR_peek_error();
   const int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
-  const std::string text = OpenSslError();
+  const std::string text = TakeOpensslError();
   switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:

@@ -1,7 +1,9 @@
 #include "http/url.h"
 
+#include <arpa/inet.h>
 #include <fmt/core.h>
 
+#include <array>
 #include <charconv>
 
 namespace herald::http {
@@ -35,6 +37,12 @@ Status Refuse(std::string_view text, std::string_view why) {
 std::string Url::authority() const {
   const std::string name = host.find(':') != std::string::npos ? fmt::format("[{}]", host) : host;
   return port == DefaultPort(scheme) ? name : fmt::format("{}:{}", name, port);
+}
+
+bool IsAddress(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> address;
+  return inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
 }
 
 Result<Url> ParseUrl(std::string_view text) {

@@ -25,6 +25,9 @@ struct Url {
   bool operator==(const Url&) const = default;
 };
 
+// Whether a host is an address of IPv4 or IPv6 and not a name.
+bool IsAddress(const std::string& host);
+
 // A refusal (kBadRequest) says what is wrong with which text.
 Result<Url> ParseUrl(std::string_view text);
 // Where a proxy is. "socks5" and "socks5h" mean the same here, as they do for client-go.

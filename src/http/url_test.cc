@@ -39,6 +39,12 @@ TEST(ParseUrl, SaysWhatIsWrong) {
   }
 }
 
+TEST(IsAddress, TellsAddressesFromNames) {
+  for (const char* address : {"127.0.0.1", "::1", "fe80::1"}) EXPECT_TRUE(IsAddress(address));
+  for (const char* name : {"", "localhost", "127.0.0", "127.0.0.1.example", "[::1]"})
+    EXPECT_FALSE(IsAddress(name)) << name;
+}
+
 TEST(ParseProxyUrl, KnowsSocks) {
   for (const char* scheme : {"socks5", "socks5h"}) {
     const Result<Url> url = ParseProxyUrl(std::string(scheme) + "://u:p@proxy");

@@ -1,11 +1,7 @@
 #include "server/certificates.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
@@ -15,24 +11,13 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 
 #include "base/file.h"
+#include "http/openssl.h"
+#include "http/url.h"
 
 namespace herald::server {
 namespace {
-
-template <auto Free>
-struct Deleter {
-  template <typename T>
-  void operator()(T* pointer) const {
-    Free(pointer);
-  }
-};
-using KeyPointer = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using CertificatePointer = std::unique_ptr<X509, Deleter<X509_free>>;
-using BioPointer = std::unique_ptr<BIO, Deleter<BIO_free>>;
-using ExtensionPointer = std::unique_ptr<X509_EXTENSION, Deleter<X509_EXTENSION_free>>;
 
 // Browsers and Go refuse leaf certificates that live much longer.
 constexpr long kValidSeconds = 365L * 24 * 3600;
@@ -40,29 +25,8 @@ constexpr long kValidSeconds = 365L * 24 * 3600;
 constexpr long kBackdateSeconds = 3600;
 
 Status OpenSslError(std::string_view what) {
-  std::array<char, 256> text{};
-  ERR_error_string_n(ERR_get_error(), text.data(), text.size());
-  return Status(StatusReason::kInternalError, fmt::format("{}: {}", what, text.data()));
-}
-
-std::string Contents(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  return std::string(data, static_cast<std::size_t>(size));
-}
-
-bool IsAddress(const std::string& name) {
-  std::array<unsigned char, sizeof(in6_addr)> buffer;
-  return inet_pton(AF_INET, name.c_str(), buffer.data()) == 1 ||
-         inet_pton(AF_INET6, name.c_str(), buffer.data()) == 1;
-}
-
-bool AddExtension(X509* certificate, int nid, const std::string& value) {
-  X509V3_CTX context;
-  X509V3_set_ctx_nodb(&context);
-  X509V3_set_ctx(&context, certificate, certificate, nullptr, nullptr, 0);
-  const ExtensionPointer extension(X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()));
-  return extension && X509_add_ext(certificate, extension.get(), -1) == 1;
+  return Status(StatusReason::kInternalError,
+                fmt::format("{}: {}", what, http::TakeOpensslError()));
 }
 
 Status FileError(std::string_view what, const std::string& file) {
@@ -105,20 +69,19 @@ Result<KeyPair> ReadKeyPair(const std::string& certificate_file, const std::stri
 }
 
 Result<KeyPair> MakeSelfSigned(const std::vector<std::string>& names, WallTime now) {
-  const KeyPointer key(EVP_EC_gen("P-256"));
-  const CertificatePointer certificate(X509_new());
+  const http::KeyPtr key(EVP_EC_gen("P-256"));
+  const http::X509Ptr certificate(X509_new());
   if (!key || !certificate) return OpenSslError("cannot make a key");
   std::string alternatives;
   for (const std::string& name : names)
     alternatives += fmt::format("{}{}:{}", alternatives.empty() ? "" : ",",
-                                IsAddress(name) ? "IP" : "DNS", name);
+                                http::IsAddress(name) ? "IP" : "DNS", name);
 
   X509* const x = certificate.get();
   std::array<unsigned char, 16> serial;
   RAND_bytes(serial.data(), serial.size());
   serial[0] &= 0x7f;  // positive
-  const std::unique_ptr<BIGNUM, Deleter<BN_free>> number(
-      BN_bin2bn(serial.data(), serial.size(), nullptr));
+  const http::OpensslPtr<BIGNUM, BN_free> number(BN_bin2bn(serial.data(), serial.size(), nullptr));
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
   X509_NAME* const subject = X509_get_subject_name(x);
@@ -131,21 +94,18 @@ Result<KeyPair> MakeSelfSigned(const std::vector<std::string>& names, WallTime n
       X509_set_pubkey(x, key.get()) == 1 &&
       X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, common_name, -1, -1, 0) == 1 &&
       X509_set_issuer_name(x, subject) == 1 &&
-      AddExtension(x, NID_basic_constraints, "critical,CA:TRUE") &&
-      AddExtension(x, NID_key_usage, "critical,digitalSignature,keyCertSign") &&
-      AddExtension(x, NID_ext_key_usage, "serverAuth") &&
-      AddExtension(x, NID_subject_alt_name, alternatives) &&
-      AddExtension(x, NID_subject_key_identifier, "hash") &&
+      http::AddExtension(x, NID_basic_constraints, "critical,CA:TRUE") &&
+      http::AddExtension(x, NID_key_usage, "critical,digitalSignature,keyCertSign") &&
+      http::AddExtension(x, NID_ext_key_usage, "serverAuth") &&
+      http::AddExtension(x, NID_subject_alt_name, alternatives) &&
+      http::AddExtension(x, NID_subject_key_identifier, "hash") &&
       X509_sign(x, key.get(), EVP_sha256()) > 0;
   if (!made) return OpenSslError("cannot make a certificate");
 
-  const BioPointer certificate_text(BIO_new(BIO_s_mem()));
-  const BioPointer key_text(BIO_new(BIO_s_mem()));
-  if (PEM_write_bio_X509(certificate_text.get(), x) != 1 ||
-      PEM_write_bio_PrivateKey(key_text.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) !=
-          1)
+  KeyPair pair{http::CertificateText(x), http::PrivateKeyText(key.get())};
+  if (pair.certificate.empty() || pair.key.empty())
     return OpenSslError("cannot write a certificate");
-  return KeyPair{Contents(certificate_text.get()), Contents(key_text.get())};
+  return pair;
 }
 
 Result<KeyPair> ReadOrMakeKeyPair(const std::string& folder, WallTime now) {
