@@ -66,10 +66,14 @@ static_assert(IsInOrderOfTheEnum());
 
 const FieldRule& RuleOf(EventField field) { return kFields[static_cast<std::size_t>(field)]; }
 
+std::string_view NameOf(const FieldRule& rule, EventApi api) {
+  return api == EventApi::kCoreV1 ? rule.core_v1 : rule.events_v1;
+}
+
 std::optional<EventField> FindField(std::string_view name, EventApi api) {
   if (name.empty()) return std::nullopt;
-  const auto spelling = api == EventApi::kCoreV1 ? &FieldRule::core_v1 : &FieldRule::events_v1;
-  const auto* rule = std::ranges::find(kFields, name, spelling);
+  const auto* rule = std::ranges::find_if(
+      kFields, [&](const FieldRule& candidate) { return NameOf(candidate, api) == name; });
   if (rule == kFields.end()) return std::nullopt;
   return rule->field;
 }
@@ -116,6 +120,22 @@ std::string FieldSelector::ToString() const {
   std::string text;
   for (const Term& term : terms_) {
     AppendFieldTerm(EventFieldName(term.field), term.equal, term.value, &text);
+  }
+  return text;
+}
+
+std::string SelectorForObject(const ObjectReference& object, EventApi api) {
+  const std::pair<EventField, std::string_view> wanted[] = {
+      {EventField::kInvolvedObjectKind, object.kind},
+      {EventField::kInvolvedObjectNamespace, object.namespace_},
+      {EventField::kInvolvedObjectName, object.name},
+      {EventField::kInvolvedObjectUid, object.uid},
+      {EventField::kInvolvedObjectApiVersion, object.api_version},
+      {EventField::kInvolvedObjectFieldPath, object.field_path},
+  };
+  std::string text;
+  for (const auto& [field, value] : wanted) {
+    if (!value.empty()) AppendFieldTerm(NameOf(RuleOf(field), api), true, value, &text);
   }
   return text;
 }

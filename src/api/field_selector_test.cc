@@ -164,6 +164,31 @@ TEST(FieldSelectorTest, KnowsWhichValueIsRequired) {
   EXPECT_EQ(FieldSelector().RequiredValue(EventField::kReason), nullptr);
 }
 
+TEST(SelectorForObject, AsksForWhatTheReferenceSays) {
+  EXPECT_EQ(
+      SelectorForObject({.kind = "Pod", .namespace_ = "shop", .name = "web-0"}, EventApi::kCoreV1),
+      "involvedObject.kind=Pod,involvedObject.namespace=shop,involvedObject.name=web-0");
+  EXPECT_EQ(SelectorForObject({.name = "web-0", .uid = "u-1", .api_version = "apps/v1"},
+                              EventApi::kEventsV1),
+            "regarding.name=web-0,regarding.uid=u-1,regarding.apiVersion=apps/v1");
+  EXPECT_EQ(SelectorForObject({.resource_version = "42"}, EventApi::kCoreV1), "");
+}
+
+TEST(SelectorForObject, PicksTheEventsOfThatObjectInBothSpellings) {
+  Event other = FullEvent();
+  other.involved_object.resource_version = "43";
+  Event escaped = FullEvent();
+  escaped.involved_object.field_path = R"(a=b,c\d)";
+  for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
+    const FieldSelector selector = Parsed(SelectorForObject(FullEvent().involved_object, api), api);
+    EXPECT_EQ(selector.terms().size(), 6U);
+    EXPECT_TRUE(selector.Matches(FullEvent()));
+    EXPECT_TRUE(selector.Matches(other)) << "another version of the same object";
+    EXPECT_FALSE(selector.Matches(escaped));
+    EXPECT_TRUE(Parsed(SelectorForObject(escaped.involved_object, api), api).Matches(escaped));
+  }
+}
+
 TEST(FieldSelectorTest, RefusesInTheWordsOfKubernetes) {
   const struct {
     std::string_view text;

@@ -111,4 +111,9 @@ class HERALD_EXPORT FieldSelector {
   std::vector<Term> terms_;
 };
 
+// The text that picks the events about an object, in the spelling of `api`: whatever the
+// reference says must be as it says, but for the resource version, of which an object has
+// many. What is empty does not matter; an empty reference picks everything.
+HERALD_EXPORT std::string SelectorForObject(const ObjectReference& object, EventApi api);
+
 }  // namespace herald

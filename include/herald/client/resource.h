@@ -29,7 +29,7 @@ struct HERALD_EXPORT Resource {
 struct ListOptions {
   std::string namespace_{};  // empty: all, or cluster-scoped
   std::string label_selector{};
-  std::string field_selector{};
+  std::string field_selector{};          // see SelectorForObject()
   std::string resource_version{};        // empty: the newest state
   std::string resource_version_match{};  // "Exact" or "NotOlderThan"
   std::int64_t limit = 0;                // objects per page; 0: all at once
