@@ -21,6 +21,7 @@
 
 #include "base/mutex.h"
 #include "base/random.h"
+#include "base/temporary_directory.h"
 #include "herald/client/dynamic.h"
 #include "herald/client/informer.h"
 #include "herald/client/rest_sink.h"
@@ -60,18 +61,6 @@ bool AskUntil(const std::function<bool()>& question) {
 
 class ClientFaultsTest : public testing::ClusterTest {
  protected:
-  void SetUp() override {
-    ClusterTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    std::string path = ::testing::TempDir() + "herald-client-XXXXXX";
-    ASSERT_NE(::mkdtemp(path.data()), nullptr);
-    directory_ = path;
-  }
-  void TearDown() override {
-    if (!directory_.empty()) std::filesystem::remove_all(directory_);
-    ClusterTest::TearDown();
-  }
-
   static std::uint16_t ServerPort() {
     return http::ParseUrl(Env("INTEROP_SERVER")).value_or(http::Url()).port;
   }
@@ -82,7 +71,7 @@ class ClientFaultsTest : public testing::ClusterTest {
   }
   // At once, so that nobody reads half of it; as kubelets write what pods read.
   std::string WriteAnew(const std::string& name, const std::string& text) const {
-    const std::filesystem::path path = directory_ / name;
+    const std::filesystem::path path = directory_.path() / name;
     std::ofstream(path.string() + ".new") << text;
     std::filesystem::rename(path.string() + ".new", path);
     return path;
@@ -123,7 +112,7 @@ class ClientFaultsTest : public testing::ClusterTest {
     return text.str();
   }
 
-  std::filesystem::path directory_;
+  const TemporaryDirectory directory_;
 };
 
 // A client goes on through new tokens and new certificates, its own and the server's: it is

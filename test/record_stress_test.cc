@@ -4,13 +4,11 @@
 // and what went to disk comes back.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "herald/base/executor.h"
 #include "herald/record/broadcaster.h"
 #include "herald/record/fakes.h"
@@ -112,7 +111,7 @@ class Round {
                         .retry_after = milliseconds(1),
                         .prefer_warnings = seed_ % 2 == 0,
                         .self = ObjectReference{.kind = "Node", .name = "n1"}};
-    if (seed_ % 5 < 2) options.spool = SpoolOptions{.directory = directory_};
+    if (seed_ % 5 < 2) options.spool = SpoolOptions{.directory = directory_.path() / "spool"};
     ASSERT_TRUE(
         broadcaster_->StartRecordingToSink(std::make_shared<UnreliableSink>(seed_, silent), options)
             .ok());
@@ -203,7 +202,6 @@ class Round {
     EXPECT_EQ(stats.recorded, spooled);
     EXPECT_EQ(stats[Outcome::kWritten] + stats[Outcome::kMerged], spooled);
     EXPECT_EQ(stats.spool_corrupted, 0U);
-    std::filesystem::remove_all(directory_);
   }
 
   void CheckAccounts() {
@@ -221,7 +219,7 @@ class Round {
   }
 
   const unsigned seed_;
-  const std::string directory_ = ::testing::TempDir() + "herald-stress-" + std::to_string(getpid());
+  const TemporaryDirectory directory_;
   const std::shared_ptr<ApiChoice> choice_ = std::make_shared<ApiChoice>();
   Told told_{};
   std::atomic<std::uint64_t> recorded_{0};

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -25,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "herald/herald.h"
 
 namespace {
@@ -862,24 +862,9 @@ TEST(CapiTest, TellsALogNothingAfterItsBroadcasterIsFreed) {
   EXPECT_EQ(pipeline.log.lines().size(), before);
 }
 
-// A directory that goes with the test.
-class Directory {
- public:
-  Directory() : path_((std::filesystem::temp_directory_path() / "herald-capi-XXXXXX").string()) {
-    EXPECT_NE(::mkdtemp(path_.data()), nullptr);
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 TEST(CapiTest, KeepsOnDiskWhatTheServerDoesNotTake) {
-  const Directory directory;
-  const std::string path = directory.path() + "/spool";
+  const herald::TemporaryDirectory directory;
+  const std::string path = directory.path() / "spool";
   auto spool = Sized<herald_spool_options>();
   spool.directory = path.c_str();
   spool.max_bytes = 1 << 20;
@@ -913,7 +898,7 @@ TEST(CapiTest, KeepsOnDiskWhatTheServerDoesNotTake) {
 }
 
 TEST(CapiTest, RefusesASpoolThatCannotBe) {
-  const Directory directory;
+  const herald::TemporaryDirectory directory;
   Server server;
   Pipeline pipeline(server);
   herald_recording_options recording = Pipeline::Recording();
@@ -1111,15 +1096,16 @@ class ClusterSinkTest : public ::testing::Test {
       GTEST_SKIP() << "HERALD_CLIENT is off";
     }
   }
-  static std::string Kubeconfig(const std::string& server) {
-    std::string path =
-        (std::filesystem::temp_directory_path() / "herald-capi-test-XXXXXX").string();
-    ::close(::mkstemp(path.data()));
+  std::string Kubeconfig(const std::string& server) const {
+    const std::string path = directory_.path() / "kubeconfig";
     std::ofstream(path) << "clusters: [{name: c, cluster: {server: \"" << server
                         << "\"}}]\ncontexts: [{name: k, context: {cluster: c, user: u}}]\n"
                            "current-context: k\n";
     return path;
   }
+
+ private:
+  const herald::TemporaryDirectory directory_;
 };
 
 TEST_F(ClusterSinkTest, SaysWhyThereIsNone) {
@@ -1139,7 +1125,6 @@ TEST_F(ClusterSinkTest, SaysWhyThereIsNone) {
   EXPECT_NE(LastError().find("context \"other\""), std::string::npos) << LastError();
   options.size = 3;
   EXPECT_EQ(herald_sink_from_cluster(&options), nullptr);
-  ::unlink(path.c_str());
 }
 
 TEST_F(ClusterSinkTest, AsksTheServerWhichApiItHas) {
@@ -1152,7 +1137,6 @@ TEST_F(ClusterSinkTest, AsksTheServerWhichApiItHas) {
   options.api_choice = choice.get();
   const Owned<herald_sink> sink(herald_sink_from_cluster(&options));
   ASSERT_NE(sink, nullptr) << LastError();
-  ::unlink(path.c_str());
   int api = -1;
   while (herald_api_choice_get(choice.get(), &api) == HERALD_NOT_FOUND) std::this_thread::yield();
   EXPECT_EQ(api, HERALD_API_EVENTS_V1);
@@ -1167,7 +1151,6 @@ TEST_F(ClusterSinkTest, WritesToTheServerOfAKubeconfig) {
   options.user_agent = "capi-test/1";
   Owned<herald_sink> sink(herald_sink_from_cluster(&options));
   ASSERT_NE(sink, nullptr) << LastError();
-  ::unlink(path.c_str());
   const Owned<herald_broadcaster> broadcaster(herald_broadcaster_new(nullptr));
   ASSERT_EQ(herald_broadcaster_start_recording_to_sink(broadcaster.get(), sink.get(), nullptr),
             HERALD_OK);

@@ -8,6 +8,8 @@
 #include <functional>
 #include <string>
 
+#include "base/temporary_directory.h"
+
 namespace herald {
 namespace {
 
@@ -17,16 +19,12 @@ const std::string kFolder = HERALD_TESTDATA_DIR "/kubeconfig/";
 class ConfigTest : public ::testing::Test {
  protected:
   ConfigTest() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "herald-config-test-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
     for (const char* variable : {"KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST",
                                  "KUBERNETES_SERVICE_PORT", "POD_NAMESPACE"}) {
       ::unsetenv(variable);
     }
     ::setenv("HOME", folder_.c_str(), 1);
   }
-  ~ConfigTest() override { std::filesystem::remove_all(folder_); }
 
   std::string Write(const std::string& name, const std::string& text) const {
     const std::string path = folder_ + "/" + name;
@@ -35,7 +33,8 @@ class ConfigTest : public ::testing::Test {
     return path;
   }
 
-  std::string folder_;
+  const TemporaryDirectory directory_;
+  const std::string folder_ = directory_.path();
 };
 
 std::string Pem(const std::string& kind, const std::string& base64) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 #include "client/credentials.h"
 #include "client/fake_transport.h"
 #include "herald/client/json_value.h"
@@ -31,13 +32,6 @@ std::string Answer(const std::string& status) {
 // A folder with a plugin in it, which is a script.
 class ExecTest : public ::testing::Test {
  protected:
-  ExecTest() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "herald-exec-test-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~ExecTest() override { std::filesystem::remove_all(folder_); }
-
   ClientConfig Plugin(const std::string& script) const {
     const std::string path = folder_ + "/plugin";
     std::ofstream(path) << "#!/bin/sh\n" << script;
@@ -58,7 +52,8 @@ class ExecTest : public ::testing::Test {
     return credential ? "(none)" : credential.error().message();
   }
 
-  std::string folder_;
+  const TemporaryDirectory directory_;
+  const std::string folder_ = directory_.path();
 };
 
 TEST_F(ExecTest, ReadsATokenAndItsExpiry) {

@@ -1,7 +1,6 @@
 #include "herald/client/rest.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "client/fake_transport.h"
 
 namespace herald {
@@ -25,22 +25,13 @@ constexpr std::string_view kThrottled =
 // A file that goes with the test.
 class TempFile {
  public:
-  explicit TempFile(std::string_view text) {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "herald-client-test-XXXXXX").string();
-    const int fd = ::mkstemp(name.data());
-    ::close(fd);
-    path_ = name;
-    Write(text);
-  }
-  ~TempFile() { std::filesystem::remove(path_); }
-  TempFile(const TempFile&) = delete;
-  TempFile& operator=(const TempFile&) = delete;
+  explicit TempFile(std::string_view text) { Write(text); }
   void Write(std::string_view text) const { std::ofstream(path_) << text; }
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
+  const TemporaryDirectory directory_;
+  const std::string path_ = directory_.path() / "file";
 };
 
 RestRequest GetEvents() {

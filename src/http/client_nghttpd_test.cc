@@ -8,12 +8,12 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <future>
 #include <string>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "http/client.h"
 #include "http/client_test_peer.h"
 
@@ -40,14 +40,8 @@ std::uint16_t FreePort() {
 // A running nghttpd with a folder of its own. Thread-confined.
 class Nghttpd {
  public:
-  Nghttpd() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "herald-http-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~Nghttpd() {
-    Kill();
-    std::filesystem::remove_all(folder_);
-  }
+  Nghttpd() = default;
+  ~Nghttpd() { Kill(); }
   Nghttpd(const Nghttpd&) = delete;
   Nghttpd& operator=(const Nghttpd&) = delete;
 
@@ -92,7 +86,8 @@ class Nghttpd {
   const std::string& url() const { return url_; }
 
  private:
-  std::string folder_{};
+  const TemporaryDirectory directory_;
+  const std::string folder_ = directory_.path();
   std::string url_{};
   std::uint16_t port_ = 0;
   pid_t process_ = 0;

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/temporary_directory.h"
 #include "http/openssl.h"
 #include "http/test_certificate.h"
 
@@ -902,15 +903,10 @@ TEST_F(TlsTest, LargeBodiesComeThroughWhole) {
 class OtherClientsTest : public TlsTest {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + fmt::format("herald-http-{}", ::getpid());
-    ASSERT_EQ(std::system(fmt::format("mkdir -p '{}'", folder_).c_str()), 0);
     std::ofstream(folder_ + "/ca.pem") << ca_.certificate;
     std::ofstream(folder_ + "/body") << std::string(2000, 'b');
     std::ofstream(folder_ + "/large") << std::string(2'500'000, 'l');
     std::ofstream(folder_ + "/huge") << std::string(5'000'000, 'h');
-  }
-  void TearDown() override {
-    EXPECT_EQ(std::system(fmt::format("rm -rf '{}'", folder_).c_str()), 0);
   }
   static bool Has(const char* command) {
     return std::system(fmt::format("command -v {} >/dev/null", command).c_str()) == 0;
@@ -925,7 +921,8 @@ class OtherClientsTest : public TlsTest {
     return text;
   }
 
-  std::string folder_;
+  const TemporaryDirectory directory_;
+  const std::string folder_ = directory_.path();
 };
 
 TEST_F(OtherClientsTest, Curl) {

@@ -1,6 +1,5 @@
 #include "record/spool.h"
 
-#include <dirent.h>
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,15 +11,18 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "herald/record/broadcaster.h"
 #include "herald/record/fakes.h"
 
@@ -33,31 +35,17 @@ using std::chrono::seconds;
 using Strings = std::vector<std::string>;
 using Verb = SinkRequest::Verb;
 
-// A directory that is gone at the end.
-class TemporaryDirectory {
+// Where a spool may be; gone at the end.
+class SpoolDirectory {
  public:
-  TemporaryDirectory() {
-    std::string pattern = ::testing::TempDir() + "herald-spool-XXXXXX";
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  ~TemporaryDirectory() {
-    for (const std::string& name : Files()) std::remove((path() + "/" + name).c_str());
-    rmdir(path().c_str());
-    rmdir(root_.c_str());
-  }
-
   // Not made yet.
-  std::string path() const { return root_ + "/spool"; }
+  std::string path() const { return root_.path() / "spool"; }
 
   Strings Files() const {
     std::set<std::string> names;
-    DIR* const entries = opendir(path().c_str());
-    if (entries == nullptr) return {};
-    while (const dirent* entry = readdir(entries)) {
-      if (entry->d_name[0] != '.') names.insert(entry->d_name);
-    }
-    closedir(entries);
+    std::error_code none;  // there is no directory
+    for (const auto& entry : std::filesystem::directory_iterator(path(), none))
+      names.insert(entry.path().filename());
     return {names.begin(), names.end()};
   }
   Strings Segments() const {
@@ -69,7 +57,7 @@ class TemporaryDirectory {
   }
 
  private:
-  std::string root_;
+  const TemporaryDirectory root_;
 };
 
 std::string ReadFile(const std::string& path) {
@@ -100,7 +88,7 @@ Strings NamesOf(const std::vector<SpooledWrite>& writes) {
   return names;
 }
 
-std::unique_ptr<Spool> OpenIn(const TemporaryDirectory& directory, SpoolOptions options = {},
+std::unique_ptr<Spool> OpenIn(const SpoolDirectory& directory, SpoolOptions options = {},
                               Spool::FaultHook fault = nullptr) {
   options.directory = directory.path();
   auto spool = Spool::Open(options, std::move(fault));
@@ -209,7 +197,7 @@ TEST(SpoolRecordTest, AForgedSegmentCostsNoMoreThanItsSize) {
 }
 
 TEST(SpoolTest, WhatWasAppendedIsThereAfterARestartInItsOrder) {
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   {
     const auto spool = OpenIn(directory);
     EXPECT_TRUE(spool->empty());
@@ -225,7 +213,7 @@ TEST(SpoolTest, WhatWasAppendedIsThereAfterARestartInItsOrder) {
 }
 
 TEST(SpoolTest, ASegmentStaysOnDiskUntilItIsReleased) {
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   {
     const auto spool = OpenIn(directory);
     ASSERT_TRUE(spool->Append(Create("a")).ok());
@@ -240,7 +228,7 @@ TEST(SpoolTest, ASegmentStaysOnDiskUntilItIsReleased) {
 }
 
 TEST(SpoolTest, OnlyOneMayHaveTheDirectory) {
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   auto spool = OpenIn(directory);
   const auto second = Spool::Open({.directory = directory.path()});
   ASSERT_FALSE(second);
@@ -253,14 +241,14 @@ TEST(SpoolTest, OnlyOneMayHaveTheDirectory) {
 
 TEST(SpoolTest, SaysWhyItCannotBeOpened) {
   EXPECT_TRUE(Spool::Open({}).error().Is(StatusReason::kInvalid));
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   const auto spool = Spool::Open({.directory = directory.path() + "/no/such/place"});
   ASSERT_FALSE(spool);
   EXPECT_NE(spool.error().message().find("No such file"), std::string::npos);
 }
 
 TEST(SpoolTest, TheOldestMakeRoomAndAreCounted) {
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   const SpoolOptions options{.max_bytes = 64 << 10, .segment_bytes = 16 << 10};
   const auto spool = OpenIn(directory, options);
   constexpr int kWrites = 100;
@@ -283,7 +271,7 @@ TEST(SpoolTest, TheOldestMakeRoomAndAreCounted) {
 }
 
 TEST(SpoolTest, WhatIsBeingDeliveredIsNotDroppedToMakeRoom) {
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   const auto spool = OpenIn(directory, {.max_bytes = 64 << 10, .segment_bytes = 16 << 10});
   ASSERT_TRUE(spool->Append(Create("first")).ok());
   ASSERT_TRUE(spool->Take());
@@ -299,7 +287,7 @@ TEST(SpoolTest, WhatIsBeingDeliveredIsNotDroppedToMakeRoom) {
 }
 
 TEST(SpoolTest, AnEventThatIsTooLargeIsRefused) {
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   const auto spool = OpenIn(directory, {.max_bytes = 64 << 10});
   const Status status = spool->Append(Create("a", std::string(80 << 10, 'x')));
   EXPECT_TRUE(status.Is(StatusReason::kRequestEntityTooLarge));
@@ -307,7 +295,7 @@ TEST(SpoolTest, AnEventThatIsTooLargeIsRefused) {
 }
 
 TEST(SpoolTest, DamageOnDiskIsCountedOnceAndPassedOver) {
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   {
     const auto spool = OpenIn(directory);
     for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(spool->Append(Create(name)).ok());
@@ -327,7 +315,7 @@ TEST(SpoolTest, ASegmentThatCannotBeReadIsLeftAloneAndNotInTheWay) {
   if (geteuid() == 0) {
     // Root reads everything; a directory of that name it cannot read either.
   }
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   {
     const auto spool = OpenIn(directory);
   }
@@ -344,7 +332,7 @@ TEST(SpoolTest, ASegmentThatCannotBeReadIsLeftAloneAndNotInTheWay) {
 
 // In a child, because the limit is the process' and its other files have a size, too.
 TEST(SpoolTest, ADiskThatIsFullInTheMiddleOfARecordSpoilsNoOther) {
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -420,7 +408,7 @@ TEST(SpoolCrashTest, WhateverWasReportedIsThereAfterAKillAtAnyStep) {
   constexpr int kMaxSteps = 1000;
   int n = 1;
   for (bool finished = false; !finished && n < kMaxSteps; ++n) {
-    const TemporaryDirectory directory;
+    const SpoolDirectory directory;
     // Small, so that segments end and begin in between.
     const SpoolOptions options{.directory = directory.path(), .segment_bytes = 600};
     std::set<std::string> safe;
@@ -466,7 +454,7 @@ TEST(SpoolCrashTest, WhateverWasReportedIsThereAfterAKillAtAnyStep) {
 
 // The whole pipeline, in a process that is killed from outside at some time or other.
 TEST(SpoolCrashTest, EventsThatEndedAsSpooledAreDeliveredByTheNextProcess) {
-  const TemporaryDirectory directory;
+  const SpoolDirectory directory;
   const SinkOptions options{
       .max_tries = 1, .spool = SpoolOptions{.directory = directory.path(), .segment_bytes = 4096}};
   std::set<std::string> spooled;
@@ -582,7 +570,7 @@ class SpoolDeliveryTest : public ::testing::Test {
   }
 
   const ObjectReference pod_{.kind = "Pod", .namespace_ = "ns", .name = "web-0", .uid = "u1"};
-  const TemporaryDirectory directory_;
+  const SpoolDirectory directory_;
   FakeClock clock_{WallTime(seconds(1'700'000'000))};
   Executor executor_{{.threads = 0, .clock = &clock_}};
   const std::shared_ptr<MemorySink> server_ = std::make_shared<MemorySink>();

@@ -1,42 +1,38 @@
 #include "server/certificates.h"
 
 #include <gtest/gtest.h>
-#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <memory>
+#include <string>
+#include <vector>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
+#include "http/openssl.h"
 
 namespace herald::server {
 namespace {
 
 class CertificatesTest : public testing::Test {
  protected:
-  CertificatesTest() { std::filesystem::remove_all(folder_); }
-  ~CertificatesTest() override { std::filesystem::remove_all(folder_); }
-  const std::string folder_ = testing::TempDir() + "certificates_test";
+  const TemporaryDirectory directory_;
+  const std::string folder_ = directory_.path() / "certs";  // not there yet
 };
-
-std::unique_ptr<X509, decltype(&X509_free)> Parse(const std::string& pem) {
-  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
-      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free);
-  return {PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), &X509_free};
-}
 
 TEST_F(CertificatesTest, MakesACertificateForLocalNamesOnce) {
   const Result<KeyPair> first = ReadOrMakeKeyPair(folder_, SystemClock().Now());
   ASSERT_TRUE(first.has_value()) << first.error().message();
-  const auto certificate = Parse(first->certificate);
-  ASSERT_NE(certificate, nullptr);
-  EXPECT_EQ(X509_check_host(certificate.get(), "localhost", 0, 0, nullptr), 1);
-  EXPECT_EQ(X509_check_ip_asc(certificate.get(), "127.0.0.1", 0), 1);
-  EXPECT_EQ(X509_check_ip_asc(certificate.get(), "::1", 0), 1);
-  EXPECT_EQ(X509_check_host(certificate.get(), "example.com", 0, 0, nullptr), 0);
-  EXPECT_EQ(X509_check_ca(certificate.get()), 1);
-  EXPECT_EQ(X509_verify(certificate.get(), X509_get0_pubkey(certificate.get())), 1);
+  const std::vector<http::X509Ptr> certificates = http::ReadCertificates(first->certificate);
+  ASSERT_EQ(certificates.size(), 1U);
+  X509* const certificate = certificates.front().get();
+  EXPECT_EQ(X509_check_host(certificate, "localhost", 0, 0, nullptr), 1);
+  EXPECT_EQ(X509_check_ip_asc(certificate, "127.0.0.1", 0), 1);
+  EXPECT_EQ(X509_check_ip_asc(certificate, "::1", 0), 1);
+  EXPECT_EQ(X509_check_host(certificate, "example.com", 0, 0, nullptr), 0);
+  EXPECT_EQ(X509_check_ca(certificate), 1);
+  EXPECT_EQ(X509_verify(certificate, X509_get0_pubkey(certificate)), 1);
 
   const Result<KeyPair> second = ReadOrMakeKeyPair(folder_, SystemClock().Now());
   ASSERT_TRUE(second.has_value());

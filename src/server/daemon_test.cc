@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 #include "http/client.h"
 #include "server/certificates.h"
 
@@ -24,7 +25,6 @@ constexpr std::string_view kEvents = "/api/v1/namespaces/default/events";
 class DaemonTest : public testing::Test {
  protected:
   DaemonTest() {
-    std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_ + "/rbac");
     options_.bind_address = "127.0.0.1";
     options_.secure_port = 0;
@@ -40,7 +40,6 @@ class DaemonTest : public testing::Test {
   ~DaemonTest() override {
     client_.reset();
     daemon_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   std::string Write(const std::string& name, std::string_view text) {
@@ -89,7 +88,8 @@ class DaemonTest : public testing::Test {
                            name));
   }
 
-  const std::string folder_ = testing::TempDir() + "daemon_test";
+  const TemporaryDirectory directory_;
+  const std::string folder_ = directory_.path();
   DaemonOptions options_;
   std::unique_ptr<Daemon> daemon_;
   std::unique_ptr<http::Client> client_;

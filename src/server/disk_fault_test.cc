@@ -3,19 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "server/api.h"
 #include "server/authentication.h"
 #include "server/front_door.h"
 #include "server/test_responder.h"
 #include "store/faulty_file_system.h"
 #include "store/rocks_store.h"
-#include "store/temporary_directory.h"
 
 namespace herald::server {
 namespace {
@@ -70,7 +69,7 @@ class DiskFaultTest : public testing::TestWithParam<bool> {
 
   std::atomic<bool>& fault() { return GetParam() ? faults_.disk_full : faults_.read_only; }
 
-  store::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   store::Faults faults_;
   std::unique_ptr<rocksdb::Env> env_ = store::FaultyFileSystem::MakeEnv(&faults_);
   std::unique_ptr<store::RocksStore> store_;

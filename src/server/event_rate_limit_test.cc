@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "base/temporary_directory.h"
+
 namespace herald::server {
 namespace {
 
@@ -12,10 +14,11 @@ using namespace std::chrono_literals;
 constexpr const char* kHead =
     "kind: Configuration\napiVersion: eventratelimit.admission.k8s.io/v1alpha1\n";
 
-std::string WriteConfig(std::string_view limits) {
-  const std::string file = testing::TempDir() + "event_rate_limit_test.yaml";
+Status Load(EventRateLimit& limit, std::string_view limits) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() / "limits.yaml";
   std::ofstream(file) << kHead << limits;
-  return file;
+  return limit.Load(file);
 }
 
 Event EventAbout(std::string pod, std::string namespace_ = "default") {
@@ -38,7 +41,7 @@ TEST(EventRateLimit, TakesEverythingUntilToldOtherwise) {
 
 TEST(EventRateLimit, CountsByTypeAndRefills) {
   EventRateLimit limit;
-  ASSERT_TRUE(limit.Load(WriteConfig("limits: [{type: User, qps: 1, burst: 2}]\n")).ok());
+  ASSERT_TRUE(Load(limit, "limits: [{type: User, qps: 1, burst: 2}]\n").ok());
   EXPECT_TRUE(limit.Admit(kAlice, EventAbout("a"), SteadyTime(1s)).ok());
   EXPECT_TRUE(limit.Admit(kAlice, EventAbout("b"), SteadyTime(1s)).ok());
   EXPECT_FALSE(limit.Admit(kAlice, EventAbout("c"), SteadyTime(1s)).ok());
@@ -48,9 +51,9 @@ TEST(EventRateLimit, CountsByTypeAndRefills) {
 
 TEST(EventRateLimit, SaysWhichLimitAndWhenToComeBack) {
   EventRateLimit limit;
-  ASSERT_TRUE(limit
-                  .Load(WriteConfig("limits:\n- {type: Namespace, qps: 1, burst: 1, cacheSize: 5}\n"
-                                    "- {type: SourceAndObject, qps: 1, burst: 1}\n"))
+  ASSERT_TRUE(Load(limit,
+                   "limits:\n- {type: Namespace, qps: 1, burst: 1, cacheSize: 5}\n"
+                   "- {type: SourceAndObject, qps: 1, burst: 1}\n")
                   .ok());
   EXPECT_TRUE(limit.Admit(kAlice, EventAbout("a"), SteadyTime(1s)).ok());
   const Status both = limit.Admit(kAlice, EventAbout("a"), SteadyTime(1s));
@@ -65,8 +68,7 @@ TEST(EventRateLimit, SaysWhichLimitAndWhenToComeBack) {
 
 TEST(EventRateLimit, KeepsSourcesApartWhoseNamesRunTogether) {
   EventRateLimit limit;
-  ASSERT_TRUE(
-      limit.Load(WriteConfig("limits: [{type: SourceAndObject, qps: 1, burst: 1}]\n")).ok());
+  ASSERT_TRUE(Load(limit, "limits: [{type: SourceAndObject, qps: 1, burst: 1}]\n").ok());
   Event first = EventAbout("a");
   first.source = {.component = "ab", .host = "c"};
   Event second = EventAbout("a");
@@ -77,8 +79,7 @@ TEST(EventRateLimit, KeepsSourcesApartWhoseNamesRunTogether) {
 
 TEST(EventRateLimit, TellsNewStyleReportersApart) {
   EventRateLimit limit;
-  ASSERT_TRUE(
-      limit.Load(WriteConfig("limits: [{type: SourceAndObject, qps: 1, burst: 1}]\n")).ok());
+  ASSERT_TRUE(Load(limit, "limits: [{type: SourceAndObject, qps: 1, burst: 1}]\n").ok());
   Event first = EventAbout("a");
   first.source = {};
   first.reporting_controller = "x";
@@ -91,7 +92,7 @@ TEST(EventRateLimit, TellsNewStyleReportersApart) {
 
 TEST(EventRateLimit, NamesWhatIsWrongAndKeepsTheOldLimits) {
   EventRateLimit limit;
-  ASSERT_TRUE(limit.Load(WriteConfig("limits: [{type: Server, qps: 1, burst: 1}]\n")).ok());
+  ASSERT_TRUE(Load(limit, "limits: [{type: Server, qps: 1, burst: 1}]\n").ok());
   struct Case {
     const char* limits;
     const char* error;
@@ -105,7 +106,7 @@ TEST(EventRateLimit, NamesWhatIsWrongAndKeepsTheOldLimits) {
       {"limits: [{type: User, qps: 1, burst: 1, cache: 1}]\n", "limits[0].cache: there is no such"},
   };
   for (const Case& c : cases) {
-    const Status status = limit.Load(WriteConfig(c.limits));
+    const Status status = Load(limit, c.limits);
     EXPECT_NE(status.message().find(c.error), std::string::npos) << status.message();
   }
   EXPECT_TRUE(limit.Admit(kAlice, EventAbout("a"), SteadyTime(1s)).ok());

@@ -5,17 +5,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temporary_directory.h"
+
 namespace herald::server {
 namespace {
 
 class FileWatchTest : public testing::Test {
  protected:
-  FileWatchTest() {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~FileWatchTest() override { std::filesystem::remove_all(folder_); }
-
   void Write(const std::string& name, std::string_view text) {
     std::ofstream(folder_ + "/" + name) << text;
   }
@@ -25,7 +21,8 @@ class FileWatchTest : public testing::Test {
     return changes_ - before;
   }
 
-  const std::string folder_ = testing::TempDir() + "file_watch_test";
+  const TemporaryDirectory directory_;
+  const std::string folder_ = directory_.path();
   FileWatch watch_;
   int changes_ = 0;
 };

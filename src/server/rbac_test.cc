@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
+
+#include "base/temporary_directory.h"
 
 namespace herald::server {
 namespace {
@@ -11,14 +12,6 @@ namespace {
 // A folder of manifests that lasts as long as the test.
 class RbacTest : public testing::Test {
  protected:
-  RbacTest()
-      : folder_(testing::TempDir() + "rbac_test." +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~RbacTest() override { std::filesystem::remove_all(folder_); }
-
   void Write(const std::string& name, std::string_view text) {
     std::ofstream(folder_ + "/" + name) << text;
   }
@@ -32,7 +25,8 @@ class RbacTest : public testing::Test {
     return rbac ? "" : rbac.error().message();
   }
 
-  const std::string folder_;
+  const TemporaryDirectory directory_;
+  const std::string folder_ = directory_.path();
 };
 
 RequestInfo Events(std::string verb, std::string namespace_, std::string group = "",

@@ -4,13 +4,16 @@
 
 #include <fstream>
 
+#include "base/temporary_directory.h"
+
 namespace herald::server {
 namespace {
 
 using namespace std::chrono_literals;
 
 Result<Retention> LoadRules(std::string_view text) {
-  const std::string file = testing::TempDir() + "retention_test.yaml";
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() / "retention.yaml";
   std::ofstream(file) << text;
   return Retention::Load(file, 1h);
 }

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/temporary_directory.h"
 #include "store/rocks_db.h"
 #include "store/rocks_store.h"
-#include "store/temporary_directory.h"
 
 namespace herald::store {
 namespace {

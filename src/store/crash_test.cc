@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/temporary_directory.h"
 #include "store/admin.h"
 #include "store/crash_schema.h"
 #include "store/rocks_store.h"
 #include "store/suite_watch.h"
-#include "store/temporary_directory.h"
 
 extern char** environ;
 

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "store/admin.h"
 #include "store/faulty_file_system.h"
 #include "store/store_suite.h"
-#include "store/temporary_directory.h"
 
 namespace herald::store {
 namespace {

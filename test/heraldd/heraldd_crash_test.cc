@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "http/client.h"
 
 namespace herald {
@@ -43,15 +44,10 @@ std::string ReadFile(const std::string& file) {
 // heraldd as a process of its own, which can be killed at any moment.
 class Heraldd {
  public:
-  explicit Heraldd(std::string folder) : folder_(std::move(folder)) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+  Heraldd() {
     std::ofstream(folder_ + "/tokens.csv") << kToken << ",admin,admin,\"system:masters\"\n";
   }
-  ~Heraldd() {
-    Kill();
-    std::filesystem::remove_all(folder_);
-  }
+  ~Heraldd() { Kill(); }
 
   void Start() {
     const std::string port_file = folder_ + "/port";
@@ -101,7 +97,8 @@ class Heraldd {
   }
 
  private:
-  const std::string folder_;
+  const TemporaryDirectory directory_;
+  const std::string folder_ = directory_.path();
   pid_t pid_ = 0;
   int port_ = 0;
 };
@@ -218,7 +215,7 @@ class Watcher {
 TEST(CrashTest, WhatWasAcknowledgedIsThereAfterEveryKill) {
   const char* const soak = std::getenv("HERALD_SOAK");
   const int kills = soak != nullptr && *soak != '\0' ? 200 : 20;
-  Heraldd heraldd(testing::TempDir() + fmt::format("heraldd_crash_test.{}", getpid()));
+  Heraldd heraldd;
   heraldd.Start();
   Acknowledged acknowledged;
   // So that there is a version to watch from.

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "store/etcd/etcd_calls.h"
 #include "store/etcd/etcd_client.h"
 #include "store/etcd/etcd_process.h"
 #include "store/etcd/test_authority.h"
-#include "store/temporary_directory.h"
 
 namespace herald::store {
 namespace {

@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/temporary_directory.h"
 #include "base/trimmed.h"
-#include "store/temporary_directory.h"
 
 namespace herald::store {
 

@@ -1,20 +1,20 @@
 #pragma once
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
 
-#include "base/check.h"
-
-namespace herald::store {
+namespace herald {
 
 // An empty directory of a test's own, gone with it. Thread-confined.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
     std::string name = (std::filesystem::temp_directory_path() / "herald-XXXXXX").string();
-    HERALD_CHECK(::mkdtemp(name.data()) != nullptr, "cannot make a directory for the test");
+    if (::mkdtemp(name.data()) == nullptr)
+      throw std::system_error(errno, std::generic_category(), "no directory for the test");
     path_ = name;
   }
   ~TemporaryDirectory() {
@@ -30,4 +30,4 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace herald::store
+}  // namespace herald
