@@ -1,7 +1,5 @@
 // The client against nghttpd: an HTTP/2 server that nobody here has written.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/free_port.h"
 #include "base/temporary_directory.h"
 #include "http/client.h"
 #include "http/client_test_peer.h"
@@ -24,18 +23,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr CallOptions kPatient{.timeout = seconds(60)};
-
-std::uint16_t FreePort() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(socket);
-  return ntohs(address.sin_port);
-}
 
 // A running nghttpd with a folder of its own. Thread-confined.
 class Nghttpd {

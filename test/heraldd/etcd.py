@@ -3,9 +3,11 @@
 
     etcd.py compact URL     forget all history: older versions are gone now
 """
+import contextlib
 import json
 import os
 import pathlib
+import secrets
 import signal
 import socket
 import ssl
@@ -29,9 +31,12 @@ def binary():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
+    """Below those that Linux gives to whoever takes any: nobody gets it by chance before the
+    server has it, or while the server is down."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(('127.0.0.1', 10_000 + secrets.randbelow(22_768)))
+            return probe.getsockname()[1]
 
 
 def gateway(endpoint, path, arguments):

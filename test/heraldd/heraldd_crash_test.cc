@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/free_port.h"
 #include "base/temporary_directory.h"
 #include "http/client.h"
 
@@ -75,7 +76,6 @@ class Heraldd {
       ASSERT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << "heraldd ended by itself";
       std::this_thread::yield();
     }
-    port_ = std::stoi(ReadFile(port_file));
   }
 
   void Kill() {
@@ -100,7 +100,7 @@ class Heraldd {
   const TemporaryDirectory directory_;
   const std::string folder_ = directory_.path();
   pid_t pid_ = 0;
-  int port_ = 0;
+  const int port_ = FreePort();  // the same at each start
 };
 
 http::Request MakeRequest(std::string method, std::string target, std::string body = "") {

@@ -25,23 +25,11 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/free_port.h"
 #include "base/temporary_directory.h"
 #include "base/trimmed.h"
 
 namespace herald::store {
-
-// A port of 127.0.0.1 that nobody listens on at the moment.
-inline std::uint16_t FreePort() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  HERALD_CHECK(::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  HERALD_CHECK(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  ::close(fd);
-  return ntohs(address.sin_port);
-}
 
 // The etcd to test with: $HERALD_ETCD, or what tools/fetch-etcd finds.
 inline const std::string& EtcdBinary() {
