@@ -699,9 +699,9 @@ TEST(Server, DrainGivesUpAfterItsTimeAndStopCutsOff) {
 
 TEST(Server, StopsWhileEveryoneTalks) {
   for (int round = 0; round < 5; ++round) {
-    Workers workers(2);
     std::atomic<bool> stopping{false};
     std::atomic<int> answered{0};
+    Workers workers(2);  // after what their last tasks use, so that it goes before
     ServerOptions options;
     options.threads = 2;
     auto server = MustStart(options, [&](const Request& request, const Peer&, auto responder) {
