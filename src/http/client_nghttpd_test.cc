@@ -40,7 +40,6 @@ class Nghttpd {
 
   // On the same port each time.
   void Start(const TestCertificate* certificate, std::vector<std::string> options) {
-    if (port_ == 0) port_ = FreePort();
     std::vector<std::string> words = {"nghttpd", "-a", "127.0.0.1", "-d", folder_};
     words.insert(words.end(), options.begin(), options.end());
     if (certificate == nullptr) words.emplace_back("--no-tls");
@@ -76,7 +75,7 @@ class Nghttpd {
   const TemporaryDirectory directory_;
   const std::string folder_ = directory_.path();
   std::string url_{};
-  std::uint16_t port_ = 0;
+  const std::uint16_t port_ = FreePort();
   pid_t process_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 
 #include "base/check.h"
@@ -73,6 +74,15 @@ std::string PrivateKeyText(const EVP_PKEY* key) {
   const bool written =
       PEM_write_bio_PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1;
   return written ? BioText(bio.get()) : std::string();
+}
+
+std::string Fingerprint(const X509* certificate) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned int size = 0;
+  HERALD_CHECK(X509_digest(certificate, EVP_sha256(), digest.data(), &size) == 1);
+  std::string hex;
+  for (unsigned int i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
+  return hex;
 }
 
 bool AddExtension(X509* certificate, int nid, const std::string& value) {

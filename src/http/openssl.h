@@ -44,6 +44,9 @@ KeyPtr ReadPrivateKey(std::string_view pem);
 std::string CertificateText(const X509* certificate);
 std::string PrivateKeyText(const EVP_PKEY* key);
 
+// SHA-256 of the whole certificate, in hex.
+std::string Fingerprint(const X509* certificate);
+
 // In the words of OpenSSL's configuration: NID_basic_constraints, "critical,CA:TRUE".
 bool AddExtension(X509* certificate, int nid, const std::string& value);
 

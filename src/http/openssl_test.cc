@@ -20,6 +20,8 @@ TEST(Openssl, ReadsAllCertificatesOfAText) {
   ASSERT_EQ(read.size(), 2U);
   EXPECT_EQ(CertificateText(read[0].get()), a.certificate);
   EXPECT_EQ(CertificateText(read[1].get()), b.certificate);
+  EXPECT_EQ(Fingerprint(read[0].get()).size(), 64U);
+  EXPECT_NE(Fingerprint(read[0].get()), Fingerprint(read[1].get()));
   EXPECT_EQ(ERR_peek_error(), 0U);
 }
 

@@ -230,12 +230,7 @@ std::optional<Peer::Certificate> ServerTlsSession::certificate() const {
   // sessions are not resumed where certificates are asked for.
   STACK_OF(X509)* chain = SSL_get0_verified_chain(ssl_);
   if (chain == nullptr || sk_X509_num(chain) == 0) return std::nullopt;
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned int digest_size = 0;
-  X509_digest(sk_X509_value(chain, sk_X509_num(chain) - 1), EVP_sha256(), digest.data(),
-              &digest_size);
-  for (unsigned int i = 0; i < digest_size; ++i)
-    result.anchor_sha256 += fmt::format("{:02x}", digest[i]);
+  result.anchor_sha256 = Fingerprint(sk_X509_value(chain, sk_X509_num(chain) - 1));
   return result;
 }
 

@@ -1,10 +1,7 @@
 #include "server/authentication.h"
 
 #include <fmt/core.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/sha.h>
-#include <openssl/x509.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +11,7 @@
 
 #include "base/base64.h"
 #include "base/trimmed.h"
+#include "http/openssl.h"
 
 namespace herald::server {
 namespace {
@@ -138,19 +136,12 @@ class TokenAuthenticator final : public Authenticator {
 // The SHA-256 fingerprints of the certificates in a PEM text.
 Result<std::set<std::string>> Fingerprints(std::string_view pem) {
   std::set<std::string> out;
-  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
-      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free);
-  while (X509* raw = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
-    const std::unique_ptr<X509, decltype(&X509_free)> certificate(raw, &X509_free);
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-    unsigned int size = 0;
-    X509_digest(certificate.get(), EVP_sha256(), digest.data(), &size);
-    std::string hex;
-    for (unsigned int i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
-    out.insert(std::move(hex));
-  }
+  for (const http::X509Ptr& certificate : http::ReadCertificates(pem))
+    out.insert(http::Fingerprint(certificate.get()));
   if (out.empty())
-    return Status(StatusReason::kBadRequest, "there is no certificate (PEM) in the CA file");
+    return Status(StatusReason::kBadRequest,
+                  fmt::format("there is no certificate (PEM) in the CA file, or a bad one: {}",
+                              http::TakeOpensslError()));
   return out;
 }
 
