@@ -33,6 +33,13 @@ TEST(SystemClockTest, SteadyTimeNeverRunsBackwards) {
   }
 }
 
+TEST(SystemClockTest, TimeSinceBootRunsOnAndIsNotBehindSteadyTime) {
+  const SteadyTime steady = SystemClock().Steady();
+  const SteadyTime first = SystemClock().SinceBoot();
+  EXPECT_GE(first, steady) << "Linux counts both from the boot, and this one without a pause";
+  EXPECT_GE(SystemClock().SinceBoot(), first);
+}
+
 // Asks for the time while statics are destroyed. Made before the clock's own
 // static exists, so it goes after it would have gone.
 struct AsksWhenDestroyed {
@@ -68,6 +75,28 @@ TEST(FakeClockTest, MovesBothOfItsTimesTogether) {
   clock.Advance(nanoseconds(0));
   EXPECT_EQ(clock.Now() - kStart, seconds(3) + nanoseconds(1));
   EXPECT_EQ(clock.Steady() - steady, seconds(3) + nanoseconds(1));
+}
+
+TEST(FakeClockTest, MovesTheWallClockAloneWhereItJumps) {
+  FakeClock clock(kStart);
+  const SteadyTime steady = clock.Steady();
+  const SteadyTime boot = clock.SinceBoot();
+  clock.JumpWallClock(seconds(7200));
+  EXPECT_EQ(clock.Now() - kStart, seconds(7200));
+  clock.JumpWallClock(seconds(-7201));
+  EXPECT_EQ(clock.Now() - kStart, seconds(-1));
+  EXPECT_EQ(clock.Steady(), steady);
+  EXPECT_EQ(clock.SinceBoot(), boot);
+}
+
+TEST(FakeClockTest, LeavesSteadyTimeBehindWhereItIsSuspended) {
+  FakeClock clock(kStart);
+  const SteadyTime steady = clock.Steady();
+  const SteadyTime boot = clock.SinceBoot();
+  clock.Suspend(seconds(3));
+  EXPECT_EQ(clock.Now() - kStart, seconds(3));
+  EXPECT_EQ(clock.SinceBoot() - boot, seconds(3));
+  EXPECT_EQ(clock.Steady(), steady);
 }
 
 TEST(FakeClockTest, DoesNotShowTheTimeThatMeansNever) {
