@@ -140,6 +140,20 @@ TEST(Codec, JudgesEachJsonBodyAsKubernetesDoes) {
   }
 }
 
+// A key is a duplicate in its own object only, whatever the map holds from an earlier one.
+TEST(Codec, ReportsDuplicateLabelsOfEachObject) {
+  std::vector<std::string> errors;
+  const Result<Event> event =
+      JsonCodec().DecodeEvent(R"({"metadata":{"labels":{"c":"1","b":"1","a":"1","b":"2","b":null},)"
+                              R"("labels":{"a":"2","d":"1","d":"2"},"annotations":{"a":"1"}}})",
+                              EventApi::kCoreV1, &errors);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(errors, (std::vector<std::string>{R"(duplicate field "metadata.labels.b")",
+                                              R"(duplicate field "metadata.labels")",
+                                              R"(duplicate field "metadata.labels.d")"}));
+  EXPECT_EQ(event->metadata.labels, (StringMap{{"a", "2"}, {"b", ""}, {"c", "1"}, {"d", "2"}}));
+}
+
 TEST(Codec, JudgesEachProtobufBodyAsKubernetesDoes) {
   for (const Vector& vector : LoadGolden("decode_protobuf.json")) {
     SCOPED_TRACE(vector.at("name").get<std::string>());

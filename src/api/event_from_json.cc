@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "api/fields.h"
+#include "api/strict_errors.h"
 
 namespace herald {
 namespace {
@@ -179,18 +180,21 @@ class Converter {
   template <typename T>
   void ReportUnknown(const Json& json) {
     for (const auto& [key, value] : json.object()) {
+      if (unknown_bytes_ > StrictErrors::kMaxBytes) return;
       const bool known =
           std::apply([&name = key](const auto&... field) { return ((field.json == name) || ...); },
                      Schema<T, kApi>::kFields);
       const bool is_type = path_.empty() && (key == "kind" || key == "apiVersion");
       if (known || is_type) continue;
       field_errors_->push_back("unknown field \"" + path_ + (path_.empty() ? "" : ".") + key + '"');
+      unknown_bytes_ += field_errors_->back().size();
     }
   }
 
   std::vector<std::string>* const field_errors_;
-  std::string path_;   // of the value being converted
-  std::string error_;  // the first
+  std::size_t unknown_bytes_ = 0;  // in field_errors_; Kubernetes limits neither these nor those
+  std::string path_;               // of the value being converted
+  std::string error_;              // the first
 };
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace herald {
 // that does not fit is cut down to the size of its member (count 4294967297 is 1),
 // and 1e3 is as good as 1000. Complaints have words of their own.
 //
-// kind and apiVersion need only be text. Unknown members are passed over; with
-// `field_errors` they are reported there, sorted.
+// kind and apiVersion need only be strings. Unknown members are ignored; with
+// `field_errors` they are reported there, sorted, up to StrictErrors::kMaxBytes.
 //
 // REQUIRES: document.is_object()
 Result<Event> EventFromJson(const Json& document, EventApi api,

@@ -21,26 +21,40 @@ void AppendVarint(std::uint64_t value, std::string* out) {
   out->push_back(static_cast<char>(value));
 }
 
-// One field of text or of a message.
-void AppendField(int number, std::string_view bytes, std::string* out) {
+// What comes before the bytes of a field that is a string or a message.
+void AppendFieldHead(int number, std::size_t bytes, std::string* out) {
   AppendVarint(
       static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(WireType::kBytes), out);
-  AppendVarint(bytes.size(), out);
+  AppendVarint(bytes, out);
+}
+
+void AppendField(int number, std::string_view bytes, std::string* out) {
+  AppendFieldHead(number, bytes.size(), out);
   out->append(bytes);
+}
+
+// What comes before and after an object in its envelope.
+void AppendEnvelopeHead(std::string_view api_version, std::string_view kind, std::size_t bytes,
+                        std::string* out) {
+  std::string type;
+  AppendField(1, api_version, &type);
+  AppendField(2, kind, &type);
+  out->append(kMagic);
+  AppendField(1, type, out);
+  AppendFieldHead(2, bytes, out);
+}
+void AppendEnvelopeTail(std::string* out) {
+  AppendField(3, {}, out);  // contentEncoding
+  AppendField(4, {}, out);  // contentType
 }
 
 // An object as runtime.Unknown: what every Kubernetes object in protobuf stands in.
 void AppendEnvelope(std::string_view api_version, std::string_view kind, std::string_view object,
                     std::string* out) {
-  std::string type;
-  AppendField(1, api_version, &type);
-  AppendField(2, kind, &type);
-  out->reserve(out->size() + object.size() + type.size() + 32);
-  out->append(kMagic);
-  AppendField(1, type, out);
-  AppendField(2, object, out);
-  AppendField(3, {}, out);  // contentEncoding
-  AppendField(4, {}, out);  // contentType
+  out->reserve(out->size() + object.size() + api_version.size() + kind.size() + 40);
+  AppendEnvelopeHead(api_version, kind, object.size(), out);
+  out->append(object);
+  AppendEnvelopeTail(out);
 }
 
 // What an envelope of ours holds, and what a field of it holds: the first of that number.
@@ -74,49 +88,51 @@ std::string_view MetaApiVersion(MetaVersion version) {
 
 }  // namespace
 
-JsonEventListWriter::JsonEventListWriter(const ListMeta& metadata, EventApi api, std::string* out)
-    : api_(api), out_(out) {
+void JsonEventListWriter::AppendHead(const ListMeta& metadata, std::string* out) const {
   JsonWriter writer;
   writer.Raw(R"({"kind":"EventList","apiVersion":")");
-  writer.Raw(ApiVersionName(api));
+  writer.Raw(ApiVersionName(api_));
   writer.Raw(R"(","metadata":)");
   JsonEncoder<EventApi::kCoreV1>(&writer).Value(metadata);  // spelled alike in both
   writer.Raw(R"(,"items":[)");
-  out_->append(writer.text());
+  out->append(writer.text());
 }
 
-void JsonEventListWriter::Add(const Event& event) {
+void JsonEventListWriter::Append(const Event& event, std::string* out) {
   JsonWriter writer;
   if (!std::exchange(first_, false)) writer.Raw(",");
   WithApi(api_, [&](auto constant) { JsonEncoder<constant()>(&writer).Value(event); });
-  out_->append(writer.text());
+  out->append(writer.text());
 }
 
-bool JsonEventListWriter::AddStored(std::string_view stored, std::string_view resource_version) {
+bool JsonEventListWriter::AppendStored(std::string_view stored, std::string_view resource_version,
+                                       std::string* out) {
   JsonWriter writer;
   if (!first_) writer.Raw(",");
   if (!WriteStoredEventJson(stored, api_, resource_version, &writer)) return false;
   first_ = false;
-  out_->append(writer.text());
+  out->append(writer.text());
   return true;
 }
 
-void JsonEventListWriter::Finish() { out_->append("]}\n"); }
+void JsonEventListWriter::AppendTail(std::string* out) { out->append("]}\n"); }
 
-ProtobufEventListWriter::ProtobufEventListWriter(const ListMeta& metadata, EventApi api,
-                                                 std::string* out)
-    : api_(api), out_(out) {
-  AppendField(1, EncodedMeta(metadata), &list_);
+void ProtobufEventListWriter::AppendHead(const ListMeta& metadata, std::size_t items_bytes,
+                                         std::string* out) const {
+  std::string own;
+  AppendField(1, EncodedMeta(metadata), &own);
+  AppendEnvelopeHead(ApiVersionName(api_), "EventList", own.size() + items_bytes, out);
+  out->append(own);
 }
 
-void ProtobufEventListWriter::Add(const Event& event) {
+void ProtobufEventListWriter::Append(const Event& event, std::string* out) {
   scratch_.clear();
   ProtobufCodec().AppendEvent(event, api_, &scratch_);
-  AppendField(2, ObjectOf(scratch_), &list_);
+  AppendField(2, ObjectOf(scratch_), out);
 }
 
-void ProtobufEventListWriter::Finish() {
-  AppendEnvelope(ApiVersionName(api_), "EventList", list_, out_);
+void ProtobufEventListWriter::AppendTail(const ListMeta& /*metadata*/, std::string* out) {
+  AppendEnvelopeTail(out);
 }
 
 void AppendPartialMetadataProtobuf(const ObjectMeta& metadata, MetaVersion version,
@@ -126,27 +142,27 @@ void AppendPartialMetadataProtobuf(const ObjectMeta& metadata, MetaVersion versi
   AppendEnvelope(MetaApiVersion(version), "PartialObjectMetadata", object, out);
 }
 
-PartialMetadataListProtobufWriter::PartialMetadataListProtobufWriter(const ListMeta& metadata,
-                                                                     MetaVersion version,
-                                                                     std::string* out)
-    : version_(version), out_(out), metadata_(EncodedMeta(metadata)) {}
-
-void PartialMetadataListProtobufWriter::Add(const ObjectMeta& metadata) {
-  std::string item;
-  AppendField(1, EncodedMeta(metadata), &item);
-  AppendField(version_ == MetaVersion::kV1 ? 2 : 1, item, &items_);
+void ProtobufPartialMetadataListWriter::AppendHead(const ListMeta& metadata,
+                                                   std::size_t items_bytes,
+                                                   std::string* out) const {
+  const bool first = version_ == MetaVersion::kV1;
+  std::string own;
+  AppendField(first ? 1 : 2, EncodedMeta(metadata), &own);
+  AppendEnvelopeHead(MetaApiVersion(version_), "PartialObjectMetadataList",
+                     own.size() + items_bytes, out);
+  if (first) out->append(own);
 }
 
-void PartialMetadataListProtobufWriter::Finish() {
-  std::string list;
-  if (version_ == MetaVersion::kV1) {
-    AppendField(1, metadata_, &list);
-    list.append(items_);
-  } else {
-    list = std::move(items_);
-    AppendField(2, metadata_, &list);
-  }
-  AppendEnvelope(MetaApiVersion(version_), "PartialObjectMetadataList", list, out_);
+void ProtobufPartialMetadataListWriter::Append(const Event& event, std::string* out) const {
+  std::string item;
+  AppendField(1, EncodedMeta(event.metadata), &item);
+  AppendField(version_ == MetaVersion::kV1 ? 2 : 1, item, out);
+}
+
+void ProtobufPartialMetadataListWriter::AppendTail(const ListMeta& metadata,
+                                                   std::string* out) const {
+  if (version_ != MetaVersion::kV1) AppendField(2, EncodedMeta(metadata), out);
+  AppendEnvelopeTail(out);
 }
 
 void AppendJsonFrame(std::string_view type, std::string_view object, std::string* out) {

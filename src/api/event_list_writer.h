@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -9,41 +10,88 @@
 
 namespace herald {
 
-// The documents that a server answers lists with, written event by event: ten thousand
-// decoded events at once would take more memory than the answer itself.
+// The documents that a server answers lists with, written item by item: ten thousand decoded
+// events at once would take more memory than the answer itself, and the answer more than a slow
+// reader should cost.
 //
-//   JsonEventListWriter writer(metadata, api, &out);
-//   for (...) writer.Add(event);
-//   writer.Finish();
+//   JsonEventListWriter writer(api);
+//   writer.AppendHead(metadata, &out);
+//   for (...) writer.Append(event, &out);
+//   writer.AppendTail(&out);
 //
-// What comes out is what Codec::AppendEventList() writes. Thread-confined.
+// The parts may go to different strings, and the head may be made after the items. What comes out
+// is what Codec::AppendEventList() writes. All are thread-confined.
 class HERALD_EXPORT JsonEventListWriter {
  public:
-  JsonEventListWriter(const ListMeta& metadata, EventApi api, std::string* out);
-  void Add(const Event& event);
-  // The same of one that is stored as the protobuf of core/v1, without decoding it. False, and
-  // nothing was added, for those that need it: any may, most do not.
-  bool AddStored(std::string_view stored, std::string_view resource_version);
-  void Finish();
+  explicit JsonEventListWriter(EventApi api) : api_(api) {}
+  void AppendHead(const ListMeta& metadata, std::string* out) const;
+  void Append(const Event& event, std::string* out);
+  // The same for an event that is stored as the protobuf of core/v1, without decoding it. False,
+  // and nothing was added, for those that have to be decoded; most have not.
+  bool AppendStored(std::string_view stored, std::string_view resource_version, std::string* out);
+  static void AppendTail(std::string* out);
 
  private:
-  const EventApi api_;
-  std::string* const out_;
+  EventApi api_;
   bool first_ = true;
 };
 
-// The same in protobuf, where the length stands first: *out gets all of it at the end.
-class HERALD_EXPORT ProtobufEventListWriter {
+// The same for a table with one row per event, as AppendTableJson() writes it.
+class HERALD_EXPORT JsonTableWriter {
  public:
-  ProtobufEventListWriter(const ListMeta& metadata, EventApi api, std::string* out);
-  void Add(const Event& event);
-  void Finish();
+  // Ages are as seen at `now`.
+  JsonTableWriter(EventApi api, TableObject object, MetaVersion version, Timestamp now)
+      : api_(api), object_(object), version_(version), now_(now) {}
+  void AppendHead(const ListMeta& metadata, std::string* out) const;
+  void Append(const Event& event, std::string* out);
+  static void AppendTail(std::string* out);
 
  private:
-  const EventApi api_;
-  std::string* const out_;
-  std::string list_;     // the list without its envelope
+  EventApi api_;
+  TableObject object_;
+  MetaVersion version_;
+  Timestamp now_;
+  bool first_ = true;
+};
+
+// The same for a PartialObjectMetadataList.
+class HERALD_EXPORT JsonPartialMetadataListWriter {
+ public:
+  explicit JsonPartialMetadataListWriter(MetaVersion version) : version_(version) {}
+  void AppendHead(const ListMeta& metadata, std::string* out) const;
+  void Append(const Event& event, std::string* out);
+  static void AppendTail(std::string* out);
+
+ private:
+  MetaVersion version_;
+  bool first_ = true;
+};
+
+// The same in protobuf, where the length of the whole stands first: the head must be told how
+// many bytes all calls of Append() together add.
+class HERALD_EXPORT ProtobufEventListWriter {
+ public:
+  explicit ProtobufEventListWriter(EventApi api) : api_(api) {}
+  void AppendHead(const ListMeta& metadata, std::size_t items_bytes, std::string* out) const;
+  void Append(const Event& event, std::string* out);
+  static void AppendTail(const ListMeta& metadata, std::string* out);
+
+ private:
+  EventApi api_;
   std::string scratch_;  // one event
+};
+
+// A PartialObjectMetadataList in protobuf. v1beta1 has the numbers of its two fields the other
+// way round, in protobuf and for ever.
+class HERALD_EXPORT ProtobufPartialMetadataListWriter {
+ public:
+  explicit ProtobufPartialMetadataListWriter(MetaVersion version) : version_(version) {}
+  void AppendHead(const ListMeta& metadata, std::size_t items_bytes, std::string* out) const;
+  void Append(const Event& event, std::string* out) const;
+  void AppendTail(const ListMeta& metadata, std::string* out) const;
+
+ private:
+  MetaVersion version_;
 };
 
 // PartialObjectMetadata in protobuf, in its envelope.
@@ -56,21 +104,5 @@ HERALD_EXPORT void AppendJsonFrame(std::string_view type, std::string_view objec
                                    std::string* out);
 HERALD_EXPORT void AppendProtobufFrame(std::string_view type, std::string_view object,
                                        std::string* out);
-
-// A PartialObjectMetadataList. v1beta1 has the numbers of its two fields the other way
-// round, in protobuf and for ever.
-class HERALD_EXPORT PartialMetadataListProtobufWriter {
- public:
-  PartialMetadataListProtobufWriter(const ListMeta& metadata, MetaVersion version,
-                                    std::string* out);
-  void Add(const ObjectMeta& metadata);
-  void Finish();
-
- private:
-  const MetaVersion version_;
-  std::string* const out_;
-  std::string metadata_;  // the list's own
-  std::string items_;
-};
 
 }  // namespace herald

@@ -34,18 +34,44 @@ TEST(EventListWriterTest, WritesWhatTheCodecsWrite) {
       std::string expected;
       std::string written;
       JsonCodec().AppendEventList(list, api, &expected);
-      JsonEventListWriter json(list.metadata, api, &written);
-      for (const Event& event : list.items) json.Add(event);
-      json.Finish();
+      JsonEventListWriter json(api);
+      json.AppendHead(list.metadata, &written);
+      for (const Event& event : list.items) json.Append(event, &written);
+      JsonEventListWriter::AppendTail(&written);
       EXPECT_EQ(written, expected);
 
       expected.clear();
       written.clear();
       ProtobufCodec().AppendEventList(list, api, &expected);
-      ProtobufEventListWriter protobuf(list.metadata, api, &written);
-      for (const Event& event : list.items) protobuf.Add(event);
-      protobuf.Finish();
+      ProtobufEventListWriter protobuf(api);
+      std::string items;
+      for (const Event& event : list.items) protobuf.Append(event, &items);
+      protobuf.AppendHead(list.metadata, items.size(), &written);
+      written += items;
+      ProtobufEventListWriter::AppendTail(list.metadata, &written);
       EXPECT_EQ(written, expected);
+    }
+  }
+}
+
+TEST(EventListWriterTest, WritesTheTableThatIsMadeAtOnce) {
+  const Timestamp now(1'700'000'100, 0);
+  for (const MetaVersion version : {MetaVersion::kV1, MetaVersion::kV1Beta1}) {
+    for (const TableObject object :
+         {TableObject::kNone, TableObject::kMetadata, TableObject::kObject}) {
+      for (const int count : {0, 1, 3}) {
+        const EventList list = SomeEvents(count);
+        std::string expected;
+        AppendTableJson(
+            MakeEventTable(list.metadata, list.items, EventApi::kEventsV1, object, now, version),
+            true, &expected);
+        std::string written;
+        JsonTableWriter writer(EventApi::kEventsV1, object, version, now);
+        writer.AppendHead(list.metadata, &written);
+        for (const Event& event : list.items) writer.Append(event, &written);
+        JsonTableWriter::AppendTail(&written);
+        EXPECT_EQ(written, expected);
+      }
     }
   }
 }
@@ -60,18 +86,19 @@ TEST(EventListWriterTest, AddsStoredEventsAsItAddsOthers) {
     std::string expected;
     std::string written;
     JsonCodec().AppendEventList(list, api, &expected);
-    JsonEventListWriter json(list.metadata, api, &written);
+    JsonEventListWriter json(api);
+    json.AppendHead(list.metadata, &written);
     int stored_ones = 0;
     for (const Event& event : list.items) {
       std::string stored;
       ProtobufCodec().AppendEvent(event, EventApi::kCoreV1, &stored);
-      if (json.AddStored(stored, "9")) {
+      if (json.AppendStored(stored, "9", &written)) {
         ++stored_ones;
       } else {
-        json.Add(event);
+        json.Append(event, &written);
       }
     }
-    json.Finish();
+    JsonEventListWriter::AppendTail(&written);
     EXPECT_EQ(written, expected);
     EXPECT_EQ(stored_ones, 4);
   }
@@ -124,9 +151,12 @@ TEST(EventListWriterTest, TheBetaListHasItsNumbersTheOtherWayRound) {
   list.resource_version = "7";
   const auto written = [&](MetaVersion version) {
     std::string out;
-    PartialMetadataListProtobufWriter writer(list, version, &out);
-    writer.Add(metadata);
-    writer.Finish();
+    const ProtobufPartialMetadataListWriter writer(version);
+    std::string items;
+    writer.Append({.metadata = metadata}, &items);
+    writer.AppendHead(list, items.size(), &out);
+    out += items;
+    writer.AppendTail(list, &out);
     return out;
   };
   // The list's own metadata is a message that holds the version.

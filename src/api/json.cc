@@ -9,6 +9,7 @@
 #include "api/json_reader.h"
 #include "api/json_writer.h"
 #include "api/quote.h"
+#include "api/strict_errors.h"
 
 namespace herald {
 namespace {
@@ -294,7 +295,10 @@ bool Json::SameScalar(const Json& other) const {
 class JsonParser {
  public:
   JsonParser(std::string_view text, const JsonParseOptions& options)
-      : reader_(text), options_(options) {}
+      : reader_(text),
+        options_(options),
+        field_errors_(options.field_errors),
+        max_path_bytes_(kFreePathBytes + kPathBytesPerByte * text.size()) {}
 
   Result<Json> Parse() {
     Json root;
@@ -374,7 +378,7 @@ class JsonParser {
   }
 
   void ReportDuplicate(std::string_view key) {
-    if (options_.field_errors == nullptr) return;
+    if (field_errors_.ignored() || path_bytes_ > max_path_bytes_) return;
     std::string path(options_.path);
     for (const Open& open : open_) {
       if (&open == &open_.back()) break;
@@ -387,27 +391,28 @@ class JsonParser {
     }
     if (!path.empty()) path += '.';
     path += key;
-    AddFieldError("duplicate field " + Quoted(path), options_.field_errors);
+    path_bytes_ += path.size() + open_.size();
+    field_errors_.Add("duplicate field " + Quoted(path));
   }
 
   std::string_view TextSince(const char* begin) const {
     return {begin, static_cast<std::size_t>(reader_.position() - begin)};
   }
 
+  // How many bytes of paths are built to report duplicates. A path can be half as long as the
+  // text and have a hundred thousand duplicates behind it, all of which are the same error. The
+  // shortest duplicate takes 6 bytes ("a":1,), so no path of up to 96 bytes reaches the limit.
+  static constexpr std::size_t kPathBytesPerByte = 16;
+  static constexpr std::size_t kFreePathBytes = 64 << 10;
+
   JsonReader reader_;
   const JsonParseOptions& options_;
+  StrictErrors field_errors_;
+  const std::size_t max_path_bytes_;
+  std::size_t path_bytes_ = 0;
   std::vector<Open> open_;
   std::string number_error_;  // the first; errors of syntax come before it
 };
-
-void AddFieldError(std::string error, std::vector<std::string>* errors) {
-  // Kubernetes stops reporting there as well.
-  constexpr std::size_t kMaxFieldErrors = 100;
-  if (errors->size() < kMaxFieldErrors &&
-      std::find(errors->begin(), errors->end(), error) == errors->end()) {
-    errors->push_back(std::move(error));
-  }
-}
 
 Result<Json> ParseJson(std::string_view text, const JsonParseOptions& options) {
   return JsonParser(text, options).Parse();
@@ -540,9 +545,12 @@ struct DepthMeter {
 // What AppendAsWritten() does with the parts that were changed; the others it
 // leaves as they are.
 struct ChangedTextWriter : TextWriter {
+  std::size_t& read;
+
   bool Enter(const Json& json) {
     if (json.text().empty()) return TextWriter::Enter(json);
     AppendCompactJson(json.text(), &out);
+    read += json.text().size();
     return false;
   }
   void Scalar(const Json& json) { AppendCompactJson(json.is_null() ? "null" : json.text(), &out); }
@@ -552,7 +560,11 @@ struct ChangedTextWriter : TextWriter {
 
 void AppendJson(const Json& json, std::string* out) { Walk(json, TextWriter{*out}); }
 
-void AppendAsWritten(const Json& json, std::string* out) { Walk(json, ChangedTextWriter{{*out}}); }
+std::size_t AppendAsWritten(const Json& json, std::string* out) {
+  std::size_t read = 0;
+  Walk(json, ChangedTextWriter{{*out}, read});
+  return read;
+}
 
 void AppendGoText(const Json& json, char verb, std::string* out) {
   Walk(json, GoTextWriter{*out, verb == 's'});

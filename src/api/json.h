@@ -95,7 +95,8 @@ class HERALD_EXPORT Json {
 
 // How a document is read.
 struct JsonParseOptions {
-  // Where to report members that are given twice: `duplicate field "a.b[0].c"`.
+  // Where to report members that are given twice: `duplicate field "a.b[0].c"`. StrictErrors
+  // says how many of them.
   std::vector<std::string>* field_errors = nullptr;
   // Refuse numbers beyond a double, as Kubernetes does when it has to understand
   // them and not only to pass them on.
@@ -104,9 +105,6 @@ struct JsonParseOptions {
   std::string_view path = {};
   std::string_view go_place = "value";
 };
-
-// Adds an error that is not reported yet, unless there are 100 already.
-void AddFieldError(std::string error, std::vector<std::string>* errors);
 
 // The document in `text`, or kBadRequest with Go's words.
 HERALD_EXPORT Result<Json> ParseJson(std::string_view text, const JsonParseOptions& options = {});
@@ -117,8 +115,8 @@ HERALD_EXPORT void AppendJson(const Json& json, std::string* out);
 
 // The document as it was written, without spaces. Only containers that were changed
 // have their members sorted. This is what is left when Go decodes no deeper than it
-// must.
-void AppendAsWritten(const Json& json, std::string* out);
+// must. Returns how many bytes of the original text it read: spaces cost time, too.
+std::size_t AppendAsWritten(const Json& json, std::string* out);
 
 // The document as Go's fmt shows it in messages: map[a:1 b:[x <nil>]]. The verb is
 // 'v', or 's', which marks everything that is no string: %!s(int64=1).

@@ -5,9 +5,6 @@
 namespace herald {
 namespace {
 
-// Kubernetes stops counting here, so that a hostile body cannot make a huge answer.
-constexpr std::size_t kMaxFieldErrors = 100;
-
 void AppendPath(const JsonFrame* frame, std::string* out) {
   if (frame == nullptr) return;
   AppendPath(frame->outer, out);
@@ -101,16 +98,14 @@ void JsonComplaints::DuplicateField(const JsonFrame* outer, std::string_view key
 
 void JsonComplaints::AddFieldError(std::string_view what, const JsonFrame* outer,
                                    std::string_view key) {
-  if (field_errors_ == nullptr || field_errors_->size() >= kMaxFieldErrors) return;
+  if (field_errors_.ignored()) return;
   std::string path;
   AppendPath(outer, &path);
   if (!path.empty()) path.push_back('.');
   path.append(key);
   std::string error(what);
   AppendQuoted(path, &error);
-  if (std::find(field_errors_->begin(), field_errors_->end(), error) == field_errors_->end()) {
-    field_errors_->push_back(std::move(error));
-  }
+  field_errors_.Add(std::move(error));
 }
 
 }  // namespace herald

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -16,6 +17,7 @@
 #include "api/fields.h"
 #include "api/json_reader.h"
 #include "api/list_growth.h"
+#include "api/strict_errors.h"
 #include "api/type_meta.h"
 
 namespace herald {
@@ -38,7 +40,7 @@ class JsonComplaints {
   // With `field_errors`, unknown and repeated members are collected there.
   explicit JsonComplaints(std::vector<std::string>* field_errors) : field_errors_(field_errors) {}
 
-  bool wants_field_errors() const { return field_errors_ != nullptr; }
+  bool wants_field_errors() const { return field_errors_.enabled(); }
 
   void WrongType(const JsonFrame& at, std::string_view found, std::string_view go_type);
   void BadTime(std::string_view why);
@@ -54,7 +56,7 @@ class JsonComplaints {
  private:
   void AddFieldError(std::string_view what, const JsonFrame* outer, std::string_view key);
 
-  std::vector<std::string>* const field_errors_;
+  StrictErrors field_errors_;
   std::string type_meta_error_;
   std::string bad_time_;
   std::string wrong_type_;
@@ -338,32 +340,31 @@ class JsonDecoder {
 
   void Value(Type type, StringMap* out, JsonFrame& frame, std::string_view) {
     if (type != Type::kObject) return WrongType(type, frame, GoType<StringMap>());
-    std::vector<std::string> seen;  // sorted; empty unless someone asks for errors
+    // A key that is in the map already is a duplicate, unless the map had keys before or loses
+    // some to nulls. Only then the keys of this object are remembered apart from it.
+    const bool reports = complaints_.wants_field_errors();
+    const bool map_tells = kMode == JsonMode::kDecode && out->empty();
+    std::set<std::string> seen;
     for (bool more = r_.BeginObject(); more; more = r_.NextMember()) {
       std::string key(r_.ReadKey());
-      if (complaints_.wants_field_errors()) NoteKey(key, frame, &seen);
+      bool is_new = !reports || map_tells || seen.insert(key).second;
       const Type value_type = r_.Peek();
       if (value_type == Type::kNull && kMode == JsonMode::kMerge) {
+        if (!is_new) complaints_.DuplicateField(&frame, key);
         r_.ReadNull();
         out->erase(key);
         continue;
       }
-      std::string& value = (*out)[std::move(key)];
+      const auto [entry, added] = out->emplace(std::move(key), std::string());
+      if (map_tells) is_new = added;
+      if (!is_new) complaints_.DuplicateField(&frame, entry->first);
+      std::string& value = entry->second;
       if (value_type == Type::kNull) {
         r_.ReadNull();
         value.clear();
       } else {
         Value(value_type, &value, frame, {});
       }
-    }
-  }
-
-  void NoteKey(const std::string& key, const JsonFrame& frame, std::vector<std::string>* seen) {
-    const auto place = std::lower_bound(seen->begin(), seen->end(), key);
-    if (place != seen->end() && *place == key) {
-      complaints_.DuplicateField(&frame, key);
-    } else {
-      seen->insert(place, key);
     }
   }
 

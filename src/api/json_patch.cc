@@ -9,6 +9,7 @@
 
 #include "api/json_reader.h"
 #include "api/quote.h"
+#include "api/strict_errors.h"
 #include "herald/api/patch.h"
 
 namespace herald {
@@ -39,10 +40,15 @@ std::string_view TypeName(Json::Type type) {
   return "null";
 }
 
-// Elements that may move aside when others are inserted into a list or taken out of
-// it: about a second of work. A body of 3 MiB can ask for fifty times as much, and
-// then a real server runs into its own time limit, with this answer.
-constexpr std::uint64_t kMaxMovedElements = 200'000'000;
+// The work of a patch that does not show in its size: elements of a list that move when others
+// are inserted before them or removed, and white space that is read again with each copy. A body
+// of 3 MiB can ask for ten billion units, and then a real server reaches its own time limit, with
+// this response. A unit takes about 5 ns. An operation has at least 30 bytes, so that no patch of
+// a list of up to 100 elements reaches the limit, nor one that inserts 800 elements at its front.
+constexpr std::uint64_t kFreeWork = 256 * 1024;
+constexpr std::uint64_t kWorkPerByte = 4;  // of the patch and of the document
+// A byte to read is cheaper than an element to move.
+constexpr std::uint64_t kReadBytesPerUnit = 4;
 
 Status OutOfTime() {
   return Status(StatusReason::kTimeout,
@@ -110,8 +116,10 @@ bool IsNewNull(const Json& json) { return json.is_null() && !json.text().empty()
 
 class JsonPatcher {
  public:
-  JsonPatcher(Json* document, std::deque<std::string>* storage)
-      : document_(*document), storage_(*storage) {}
+  JsonPatcher(Json* document, std::size_t patch_bytes, std::deque<std::string>* storage)
+      : document_(*document),
+        storage_(*storage),
+        max_work_(kFreeWork + kWorkPerByte * (patch_bytes + document->text().size())) {}
 
   Status Apply(const Json& operation) {
     static constexpr std::pair<std::string_view, Operation> kOperations[] = {
@@ -123,7 +131,7 @@ class JsonPatcher {
     for (const auto& [name, apply] : kOperations) {
       if (op != name) continue;
       Status status = (this->*apply)(operation);
-      return moved_elements_ > kMaxMovedElements ? OutOfTime() : status;
+      return work_ > max_work_ ? OutOfTime() : status;
     }
     return Invalid("Unexpected kind: " + op);
   }
@@ -212,7 +220,7 @@ class JsonPatcher {
     const auto size = static_cast<std::int64_t>(elements.size()) + 1;
     if (index.value < -size || index.value >= size) return InvalidIndex(index.value);
     const std::int64_t position = index.value + (index.value < 0 ? size : 0);
-    moved_elements_ += static_cast<std::uint64_t>(size - position);
+    work_ += static_cast<std::uint64_t>(size - position);
     elements.insert(elements.begin() + position, std::move(value));
     return {};
   }
@@ -226,7 +234,7 @@ class JsonPatcher {
     if (found.value == nullptr) return found.error;
     Json::Array& elements = place.container->mutable_array();
     const std::ptrdiff_t position = found.value - elements.data();
-    moved_elements_ += elements.size() - static_cast<std::size_t>(position);
+    work_ += elements.size() - static_cast<std::size_t>(position);
     elements.erase(elements.begin() + position);
     return {};
   }
@@ -362,8 +370,9 @@ class JsonPatcher {
   Status Duplicate(const Json* value, Json* duplicate) {
     if (value == nullptr || (value->is_null() && !IsNewNull(*value))) return Status();
     std::string& text = storage_.emplace_back();
-    AppendAsWritten(*value, &text);
+    const std::size_t read = AppendAsWritten(*value, &text);
     copied_bytes_ += text.size();
+    if (read > text.size()) work_ += (read - text.size()) / kReadBytesPerUnit;
     if (copied_bytes_ > kMaxJsonPatchCopyBytes) {
       return Invalid("Unable to complete the copy, the accumulated size increase of copy is " +
                      std::to_string(copied_bytes_) + ", exceeding the limit " +
@@ -441,7 +450,8 @@ class JsonPatcher {
   Json& document_;
   std::deque<std::string>& storage_;
   std::size_t copied_bytes_ = 0;
-  std::uint64_t moved_elements_ = 0;
+  const std::uint64_t max_work_;
+  std::uint64_t work_ = 0;
 };
 
 Status NotAPatch(Json::Type type, std::string_view go_type) {
@@ -465,7 +475,7 @@ Status ApplyJsonPatch(const Json& patch, Json* document, std::deque<std::string>
                       std::to_string(kMaxJsonPatchOperations) + ", got " +
                       std::to_string(patch.array().size()));
   }
-  JsonPatcher patcher(document, storage);
+  JsonPatcher patcher(document, patch.text().size(), storage);
   for (const Json& operation : patch.array()) {
     if (Status status = patcher.Apply(operation); !status.ok()) return status;
   }
@@ -479,7 +489,7 @@ namespace {
 class OperationChecker {
  public:
   OperationChecker(std::string_view patch, std::vector<std::string>* field_errors)
-      : reader_(patch), field_errors_(*field_errors) {}
+      : reader_(patch), field_errors_(field_errors) {}
 
   Status Check() {
     const JsonReader::Type type = reader_.Peek();
@@ -507,14 +517,16 @@ class OperationChecker {
       const std::string key(reader_.ReadKey());
       const bool is_value = key == "value";
       if (!is_value && key != "op" && key != "path" && key != "from") {
-        AddFieldError("json patch unknown field " + Quoted(path + key), &field_errors_);
+        if (!field_errors_.ignored()) {
+          field_errors_.Add("json patch unknown field " + Quoted(path + key));
+        }
         reader_.SkipValue();
         continue;
       }
       if (std::find(seen.begin(), seen.end(), key) == seen.end()) {
         seen.push_back(key);
       } else {
-        AddFieldError("json patch duplicate field " + Quoted(path + key), &field_errors_);
+        field_errors_.Add("json patch duplicate field " + Quoted(path + key));
       }
       const std::string place = "struct field jsonPatchOp." + key;
       if (is_value) {
@@ -534,7 +546,7 @@ class OperationChecker {
     const Result<Json> value = ParseJson(
         text, {.field_errors = &errors, .check_numbers = true, .path = path, .go_place = place});
     if (!value && error_.empty()) error_ = value.error().message();
-    for (const std::string& error : errors) AddFieldError("json patch " + error, &field_errors_);
+    for (const std::string& error : errors) field_errors_.Add("json patch " + error);
   }
 
   // Steps over a value of a type that is only right if it is null.
@@ -549,7 +561,7 @@ class OperationChecker {
   }
 
   JsonReader reader_;
-  std::vector<std::string>& field_errors_;
+  StrictErrors field_errors_;
   std::string error_;  // the first
 };
 

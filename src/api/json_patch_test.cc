@@ -189,6 +189,35 @@ TEST(JsonPatch, LimitsTheWorkOfInsertions) {
             "exceeded");
 }
 
+TEST(JsonPatch, LetsLongPatchesWorkOnLists) {
+  std::string patch = R"([{"op":"add","path":"/a","value":[0)";
+  for (int i = 0; i < 100; ++i) patch += ",0";
+  patch += "]}";
+  for (int i = 0; i < 4'000; ++i) {
+    patch += R"(,{"op":"add","path":"/a/0","value":0},{"op":"remove","path":"/a/0"})";
+  }
+  EXPECT_TRUE(Apply("{}", patch + "]").starts_with(R"({"a":[0,0)"));
+
+  patch = R"([{"op":"add","path":"/a","value":[]})";
+  for (int i = 0; i < 800; ++i) patch += R"(,{"op":"add","path":"/a/0","value":0})";
+  EXPECT_TRUE(Apply("{}", patch + "]").starts_with(R"({"a":[0,0)"));
+}
+
+// A copy has no white space, so that its size says nothing of what it took to make it.
+TEST(JsonPatch, LimitsTheWorkOfCopies) {
+  std::string patch = R"([{"op":"add","path":"/a","value":[)" + std::string(1'000'000, ' ') + "]}";
+  for (int i = 0; i < 5'000; ++i) patch += R"(,{"op":"copy","from":"/a","path":"/b"})";
+  constexpr std::string_view kTimeout =
+      "Timeout: request did not complete within requested timeout - context deadline exceeded";
+  EXPECT_EQ(Apply("{}", patch + "]"), kTimeout);
+  // The same inside of an object that was changed, which has no text of its own.
+  patch.insert(1, R"({"op":"add","path":"/o","value":{}},)");
+  for (std::size_t at = 0; (at = patch.find("\"/a\"", at)) != patch.npos; at += 4) {
+    patch.replace(at, 4, patch[at - 2] == 'h' ? "\"/o/a\"" : "\"/o\"");
+  }
+  EXPECT_EQ(Apply("{}", patch + "]"), kTimeout);
+}
+
 // Each operation puts its value at the bottom of what the last one has made.
 TEST(JsonPatch, NestsDeeperThanAnyText) {
   std::string open, close, path = "/a", patch = "[";

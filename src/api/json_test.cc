@@ -135,6 +135,23 @@ TEST(Json, ReportsEachRepeatedMemberOnceAndAtMostAHundred) {
   EXPECT_EQ(errors.size(), 100U);
 }
 
+// A path of half a megabyte with a hundred thousand duplicates behind it, and then with a hundred
+// different ones: neither builds the path each time, nor makes an error of 50 MB.
+TEST(Json, LimitsTheErrorsBehindALongPath) {
+  const std::string name(500'000, 'n');
+  std::string same = "{\"" + name + "\":{\"a\":0";
+  std::string different = same;
+  for (int i = 0; i < 100'000; ++i) same += R"(,"a":0)";
+  for (int i = 0; i < 200; ++i) different += ",\"" + std::to_string(i / 2) + "\":0";
+  std::vector<std::string> errors;
+  ASSERT_TRUE(ParseJson(same + "}}", {.field_errors = &errors}));
+  EXPECT_EQ(errors, std::vector<std::string>{"duplicate field \"" + name + ".a\""});
+  errors.clear();
+  ASSERT_TRUE(ParseJson(different + "}}", {.field_errors = &errors}));
+  EXPECT_GT(errors.size(), 5U);
+  EXPECT_LT(errors.size(), 12U);
+}
+
 TEST(Json, KeepsWhatNobodyChangedAsItWasWritten) {
   constexpr std::string_view kText =
       R"({ "z": {"b": 1.0, "a": "\u0061"}, "y": [ 1e2, {"d":1,"c":2} ], "x": "<" })";

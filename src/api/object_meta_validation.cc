@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <optional>
 #include <set>
-#include <unordered_set>
 #include <utility>
 
 #include "api/json_writer.h"
@@ -120,6 +119,7 @@ std::string LowerCase(std::string_view text) {
 void CheckLabels(const StringMap& labels, FieldErrors* errors) {
   constexpr std::string_view kField = "metadata.labels";
   for (const auto& [key, value] : labels) {
+    if (errors->full()) return;
     errors->InvalidName(kField, key, IsQualifiedName(key));
     errors->InvalidName(kField, value, IsValidLabelValue(value));
   }
@@ -129,6 +129,7 @@ void CheckAnnotations(const StringMap& annotations, FieldErrors* errors) {
   constexpr std::string_view kField = "metadata.annotations";
   std::size_t bytes = 0;
   for (const auto& [key, value] : annotations) {
+    if (errors->full()) return;
     errors->InvalidName(kField, key, IsQualifiedName(LowerCase(key)));
     bytes += key.size() + value.size();
   }
@@ -193,13 +194,13 @@ void CheckOwnerReferences(const std::vector<OwnerReference>& owners, FieldErrors
   const OwnerReference* controller = nullptr;
   std::string json;
   for (const OwnerReference& owner : owners) {
+    if (errors->full()) return;
     CheckOwnerReference(owner, errors);
     if (!owner.controller.value_or(false)) continue;
     if (controller == nullptr) {
       controller = &owner;
       continue;
     }
-    if (errors->full()) return;
     if (json.empty()) json = ListAsJson(owners);
     errors->Invalid("metadata.ownerReferences", json,
                     "Only one reference can have Controller set to true. Found \"true\" in "
@@ -214,6 +215,7 @@ void CheckFinalizers(const std::vector<std::string>& finalizers, FieldErrors* er
   bool orphan = false;
   bool foreground = false;
   for (const std::string& finalizer : finalizers) {
+    if (errors->full()) return;
     errors->InvalidName(kField, finalizer, IsQualifiedName(finalizer));
     orphan = orphan || finalizer == kOrphanFinalizer;
     foreground = foreground || finalizer == kForegroundFinalizer;
@@ -241,7 +243,7 @@ void CheckFieldManager(const std::string& field, std::string_view manager, Field
 }
 
 void CheckManagedFields(const std::vector<ManagedFieldsEntry>& entries, FieldErrors* errors) {
-  for (std::size_t i = 0; i < entries.size(); ++i) {
+  for (std::size_t i = 0; i < entries.size() && !errors->full(); ++i) {
     const ManagedFieldsEntry& entry = entries[i];
     const std::string field = "metadata.managedFields[" + std::to_string(i) + "]";
     if (entry.operation != "Apply" && entry.operation != "Update") {
@@ -402,13 +404,15 @@ void FieldErrors::Add(std::string_view reason, std::string_view field, std::stri
 
 Status FieldErrors::ToStatus(std::string_view name) && {
   if (causes_.empty()) return Status();
-  // The message tells each error once, although a rule that was checked by two
+  // The message has each error once, although a rule that was checked by two
   // layers appears twice among the causes.
   std::vector<std::string> texts;
-  std::unordered_set<std::string> seen;
+  texts.reserve(causes_.size());  // `seen` points into them
+  // Sorted: a client chooses what the errors show, and could choose some with one hash.
+  std::set<std::string_view> seen;
   for (const StatusCause& cause : causes_) {
-    std::string text = cause.field + ": " + cause.message;
-    if (seen.insert(text).second) texts.push_back(std::move(text));
+    texts.push_back(cause.field + ": " + cause.message);
+    if (!seen.insert(texts.back()).second) texts.pop_back();
   }
   std::string message = "Event " + Quoted(name) + " is invalid: ";
   if (texts.size() > 1) message.push_back('[');
@@ -478,7 +482,7 @@ void CheckObjectMetaUpdate(const ObjectMeta& meta, const ObjectMeta& old, FieldE
 }
 
 void CheckFinalizersAreStandard(const ObjectMeta& meta, FieldErrors* errors) {
-  for (std::size_t i = 0; i < meta.finalizers.size(); ++i) {
+  for (std::size_t i = 0; i < meta.finalizers.size() && !errors->full(); ++i) {
     const std::string& name = meta.finalizers[i];
     const bool known =
         name.find('/') != std::string::npos ||

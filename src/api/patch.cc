@@ -14,6 +14,7 @@
 #include "api/patch_internal.h"
 #include "api/quote.h"
 #include "api/strategic_merge.h"
+#include "api/strict_errors.h"
 
 namespace herald {
 namespace {
@@ -117,10 +118,11 @@ Result<Event> ReadPatched(const Json& document, std::vector<std::string>* field_
   if (!spelling.api) {
     // Without apiVersion Kubernetes reads it into its internal type, where no member
     // has a name of the API's: an event with nothing in it.
-    if (field_errors == nullptr) return Event();
+    StrictErrors unknown(field_errors);
     for (const auto& [key, value] : document.object()) {
+      if (unknown.ignored()) break;
       if (key == "kind" || key == "apiVersion") continue;
-      field_errors->push_back("unknown field " + Quoted(key));
+      unknown.Add("unknown field " + Quoted(key));
     }
     return Event();
   }

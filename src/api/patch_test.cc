@@ -174,6 +174,21 @@ TEST(ApplyPatchInPlace, ForgetsWhatItBegan) {
   }
 }
 
+// Kubernetes reports all of them. A response of ten times the size of the patch is no use.
+TEST(ApplyPatch, LimitsTheUnknownFieldsThatItReports) {
+  std::string patch = R"({"metadata":{"finalizers":[])";
+  for (int i = 0; i < 200'000; ++i) patch += ",\"" + std::to_string(i) + "\":0";
+  patch += "}}";
+  for (const PatchType type : {PatchType::kStrategicMerge, PatchType::kMerge}) {
+    std::vector<std::string> field_errors;
+    EXPECT_TRUE(ApplyPatch(Event(), EventApi::kCoreV1, type, patch, &field_errors));
+    std::size_t bytes = 0;
+    for (const std::string& error : field_errors) bytes += error.size();
+    EXPECT_GE(field_errors.size(), 100U);
+    EXPECT_LT(bytes, (4U << 20) + 100);
+  }
+}
+
 TEST(ApplyPatch, SaysWhichOperationFailed) {
   const auto patched = ApplyPatch(Event(), EventApi::kCoreV1, PatchType::kJson,
                                   R"([{"op":"remove","path":"/nowhere"}])");

@@ -347,7 +347,12 @@ class ProtobufDecoder {
 
   template <typename T>
   static void Value(ProtobufReader* reader, std::vector<T>* out) {
-    if (NeedsRoom(*out)) GrowFor(reader->read(), reader->left(), CountInRow(*reader), out);
+    if (NeedsRoom(*out)) {
+      // Counted once: a list of empty messages may grow a hundred times, and each count reads it
+      // to its end.
+      const std::size_t counted = out->size() > kFirstGuess ? 0 : CountInRow(*reader);
+      GrowFor(reader->read(), reader->left(), counted, out);
+    }
     Value(reader, &out->emplace_back());
   }
 

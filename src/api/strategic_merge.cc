@@ -6,14 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -154,7 +153,10 @@ std::string Identity(const Json& scalar) {
     case Json::Type::kString:
       return "s" + scalar.AsString();
     case Json::Type::kNumber: {
-      std::string text(std::holds_alternative<double>(scalar.AsNumber()) ? "d" : "i");
+      const Json::Number number = scalar.AsNumber();
+      const auto* const real = std::get_if<double>(&number);
+      if (real != nullptr && *real == 0) return "d0";  // which is equal to -0
+      std::string text(real != nullptr ? "d" : "i");
       AppendJson(scalar, &text);
       return text;
     }
@@ -259,6 +261,7 @@ std::optional<Json> NewValue(Json* patch_value) {
 // lists themselves.
 Status HasObjects(const Json::Array& original, const Json::Array& patch, bool* objects) {
   const Json* first = nullptr;
+  std::string_view type;  // of the first; reading a number takes as long as the number is
   for (const Json::Array* list : {&original, &patch}) {
     for (const Json& element : *list) {
       if (first == nullptr) {
@@ -267,7 +270,8 @@ Status HasObjects(const Json::Array& original, const Json::Array& patch, bool* o
           return Status(StatusReason::kInvalid, "lists of lists are not supported");
         }
         first = &element;
-      } else if (GoTypeName(*first) != GoTypeName(element)) {
+        type = GoTypeName(element);
+      } else if (type != GoTypeName(element)) {
         std::string message = "list element types are not identical: [";
         const auto append = [&message](const Json::Array& elements) {
           message.push_back('[');
@@ -331,7 +335,8 @@ class Positions {
   std::size_t first_scalar() const { return first_scalar_; }
 
  private:
-  std::unordered_map<std::string, std::size_t> by_identity_;
+  // Sorted: a client chooses the identities, and could choose some with one hash.
+  std::map<std::string, std::size_t> by_identity_;
   std::size_t first_scalar_ = kNone;
 };
 
@@ -456,6 +461,8 @@ Status CheckOrder(const Json& patch_list, const Json& order, std::string_view ke
   }
   std::size_t next = 0;
   std::size_t i = 0;
+  // Of the element that is `next`: it is compared with many, and may be long.
+  std::optional<std::string> identity;
   while (next < kept.size() && i < order.array().size()) {
     if (kept[next]->Find(kDirective) != nullptr) {
       ++next;
@@ -472,7 +479,13 @@ Status CheckOrder(const Json& patch_list, const Json& order, std::string_view ke
       if (right == nullptr) return NoMergeKey(wanted, key);
     }
     if (left->is_container() && left->type() == right->type()) return Crash();
-    if (left->SameScalar(*right)) ++next;
+    if (!left->is_container() && left->type() == right->type()) {
+      if (!identity) identity = Identity(*left);
+      if (*identity == Identity(*right)) {
+        identity.reset();
+        ++next;
+      }
+    }
     ++i;
   }
   if (next == kept.size()) return Status();
@@ -491,7 +504,7 @@ Status MergeMap(Json* original, Json* patch, const MergeType& type);
 
 // A set: what is in either list, once.
 void MergeScalars(const Json::Array& original, const Json::Array& patch, Json::Array* merged) {
-  std::unordered_set<std::string> seen;
+  std::set<std::string> seen;
   for (const Json::Array* list : {&original, &patch}) {
     for (const Json& element : *list) {
       if (seen.insert(Identity(element)).second) merged->push_back(element.Clone());
@@ -500,7 +513,7 @@ void MergeScalars(const Json::Array& original, const Json::Array& patch, Json::A
 }
 
 void DeleteScalars(const Json::Array& original, const Json::Array& doomed, Json::Array* merged) {
-  std::unordered_set<std::string> identities;
+  std::set<std::string> identities;
   for (const Json& element : doomed) identities.insert(Identity(element));
   for (const Json& element : original) {
     if (!identities.contains(Identity(element))) merged->push_back(element.Clone());
@@ -511,7 +524,7 @@ void DeleteScalars(const Json::Array& original, const Json::Array& doomed, Json:
 // go, and `plain` receives those of the patch that are left to merge.
 Status ObeyElements(Json::Array* original, Json::Array* patch, std::string_view key,
                     std::vector<Json*>* plain, bool* replace) {
-  std::unordered_set<std::string> deleted;
+  std::set<std::string> deleted;
   for (Json& element : *patch) {
     const Json* const directive = element.Find(kDirective);
     if (directive == nullptr) {

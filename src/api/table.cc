@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/event_list_writer.h"
 #include "api/json_codec.h"
 #include "api/json_encoder.h"
 #include "api/json_writer.h"
@@ -289,15 +290,39 @@ void AppendPartialMetadataJson(const ObjectMeta& metadata, MetaVersion version, 
 
 void AppendPartialMetadataListJson(const ListMeta& metadata, std::span<const Event> events,
                                    MetaVersion version, std::string* out) {
-  AppendTypeMeta("PartialObjectMetadataList", version, out);
-  AppendListMeta(metadata, out);
-  out->append(R"(,"items":)");
-  const auto append_item = [version](const Event& event, std::string* to) {
-    AppendPartialMetadataJson(event.metadata, version, to);
-  };
-  AppendArray(events, append_item, out);
-  out->append("}\n");
+  JsonPartialMetadataListWriter writer(version);
+  writer.AppendHead(metadata, out);
+  for (const Event& event : events) writer.Append(event, out);
+  JsonPartialMetadataListWriter::AppendTail(out);
 }
+
+void JsonPartialMetadataListWriter::AppendHead(const ListMeta& metadata, std::string* out) const {
+  AppendTypeMeta("PartialObjectMetadataList", version_, out);
+  AppendListMeta(metadata, out);
+  out->append(R"(,"items":[)");
+}
+
+void JsonPartialMetadataListWriter::Append(const Event& event, std::string* out) {
+  if (!std::exchange(first_, false)) out->push_back(',');
+  AppendPartialMetadataJson(event.metadata, version_, out);
+}
+
+void JsonPartialMetadataListWriter::AppendTail(std::string* out) { out->append("]}\n"); }
+
+void JsonTableWriter::AppendHead(const ListMeta& metadata, std::string* out) const {
+  AppendTypeMeta("Table", version_, out);
+  AppendListMeta(metadata, out);
+  out->append(R"(,"columnDefinitions":)");
+  AppendArray(EventColumns(), AppendColumn, out);
+  out->append(R"(,"rows":[)");
+}
+
+void JsonTableWriter::Append(const Event& event, std::string* out) {
+  if (!std::exchange(first_, false)) out->push_back(',');
+  AppendRow({EventCells(event, now_), RowObject(event, api_, object_, version_)}, out);
+}
+
+void JsonTableWriter::AppendTail(std::string* out) { out->append("]}\n"); }
 
 void AppendTableJson(const Table& table, bool with_columns, std::string* out) {
   AppendTypeMeta("Table", table.version, out);

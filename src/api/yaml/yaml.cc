@@ -12,9 +12,9 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -33,9 +33,9 @@ namespace {
 // How deep aliases may nest what the parser, which stops at 500 levels, let through.
 // More would be a loop through anchors; Go's JSON encoder would stop later, at a cost.
 constexpr int kMaxDepth = 1000;
-// What aliases may add to a text, in bytes: a thousand times more than those of any manifest,
-// and some 20 ms of work.
-constexpr std::size_t kMaxExpansionBytes = 1u << 20;
+// What aliases may add to a text, in bytes: hundreds of times more than those of any manifest,
+// and some 10 ms of work.
+constexpr std::size_t kMaxExpansionBytes = 256u << 10;
 // What a byte of the text itself may cost, in the same measure: an empty list has two of them
 // and a key and a value may be one byte each.
 constexpr std::size_t kCostOfAByte = 4;
@@ -51,6 +51,11 @@ constexpr std::ptrdiff_t kMaxMarks = 512 * 1024;
 constexpr std::size_t kBestWidth = 80;
 // A longer key is written behind a question mark.
 constexpr std::size_t kMaxSimpleKeyBytes = 128;
+// How many bytes of indentation a document may get when it is written: a list at the bottom of
+// 1,000 levels would take gigabytes. Ordinary documents have less than one byte of it per byte of
+// JSON. What would need more is written without line breaks, which means the same.
+constexpr std::size_t kFreeIndentBytes = 16u << 10;
+constexpr std::size_t kIndentBytesPerByte = 8;
 
 // What a scalar stands for. A timestamp stays the text it is, but is no ordinary string:
 // it has to be quoted to be one.
@@ -364,7 +369,8 @@ class JsonMaker {
   };
   struct Members {
     std::vector<Member> list;
-    std::unordered_map<std::string, std::size_t> places;
+    // Sorted: a client chooses the keys, and could choose some with one hash.
+    std::map<std::string, std::size_t> places;
   };
 
   bool Fail(const Node& node, std::string_view why) {
@@ -498,7 +504,7 @@ class JsonMaker {
     const NodeIndex index = Resolved(given);
     if (!HasRoom(nodes_[index])) return;
     if (nodes_[index].kind == Node::Kind::kMap) {
-      std::unordered_set<std::string> keys;
+      std::set<std::string> keys;
       FindDuplicates(index, depth, &keys);
     } else if (depth < kMaxDepth) {
       for (const NodeIndex child : nodes_[index].children) FindDuplicates(child, depth + 1);
@@ -506,7 +512,7 @@ class JsonMaker {
   }
 
   // `keys` are those that the map has already.
-  void FindDuplicates(NodeIndex map, int depth, std::unordered_set<std::string>* keys) {
+  void FindDuplicates(NodeIndex map, int depth, std::set<std::string>* keys) {
     if (depth >= kMaxDepth) return;
     const std::vector<NodeIndex>& children = nodes_[map].children;
     for (std::size_t i = 0; i + 1 < children.size(); i += 2) {
@@ -667,7 +673,7 @@ bool IsBreak(std::string_view text, std::size_t i) {
 
 // How a text may be written.
 struct Analysis {
-  bool multiline = false;
+  std::size_t breaks = 0;  // line breaks of all kinds
   bool plain = true;
   bool single_quoted = true;
   bool block = true;
@@ -700,7 +706,7 @@ Analysis Analyze(std::string_view text) {
     if (c == ' ') {
       break_space = break_space || previous_break;
     } else if (is_break) {
-      result.multiline = true;
+      ++result.breaks;
       space_break = space_break || previous_space;
     }
     previous_space = c == ' ';
@@ -709,7 +715,8 @@ Analysis Analyze(std::string_view text) {
     i = next;
   }
   const bool edge = text.front() == ' ' || text.back() == ' ' || IsBreak(text, 0) || previous_break;
-  result.plain = !(edge || break_space || space_break || special || result.multiline || indicators);
+  result.plain =
+      !(edge || break_space || space_break || special || result.breaks > 0 || indicators);
   result.single_quoted = !(break_space || space_break || special);
   result.block = !(text.back() == ' ' || space_break || special);
   return result;
@@ -733,9 +740,9 @@ std::vector<std::uint32_t> Runes(std::string_view text) {
   return runes;
 }
 
-// Keys are sorted for people: runs of digits by value, letters after everything else.
-bool KeyLess(const std::string& left, const std::string& right) {
-  const std::vector<std::uint32_t> a = Runes(left), b = Runes(right);
+// Keys are sorted for people: runs of digits by value, letters after everything else. A key is
+// given by its runes.
+bool KeyLess(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
   const auto digit = [](std::uint32_t c) { return c >= '0' && c <= '9'; };
   for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
     if (a[i] == b[i]) continue;
@@ -765,6 +772,9 @@ bool KeyLess(const std::string& left, const std::string& right) {
 // Writes a document in block style. Thread-confined, used once.
 class YamlMaker {
  public:
+  explicit YamlMaker(std::size_t json_bytes)
+      : indent_left_(kFreeIndentBytes + kIndentBytesPerByte * json_bytes) {}
+
   std::string Make(const Json& json) {
     Write(json, Place::kRoot, -1, 0);
     if (out_.empty() || out_.back() != '\n') out_ += '\n';
@@ -785,14 +795,24 @@ class YamlMaker {
     column_ = static_cast<std::size_t>(std::max(indent, 0));
   }
 
+  // Takes the indentation of so many lines from what is left. False if that is not enough.
+  bool TakeIndent(std::size_t lines, int indent) {
+    const std::size_t bytes = lines * static_cast<std::size_t>(std::max(indent, 0));
+    if (bytes > indent_left_) return false;
+    indent_left_ -= bytes;
+    return true;
+  }
+
+  // JSON is YAML, too, and needs neither stack nor indentation.
+  void WriteFlow(const Json& json, Place place) {
+    std::string flow;
+    AppendJson(json, &flow);
+    WriteWord(flow, place);
+  }
+
   // `indent` is that of the container the value is in; -1 at the root.
   void Write(const Json& json, Place place, int indent, int depth) {
-    if (depth > kMaxDepth && json.is_container()) {
-      // JSON is YAML, too, and needs neither stack nor ever longer lines.
-      std::string flow;
-      AppendJson(json, &flow);
-      return WriteWord(flow, place);
-    }
+    if (depth > kMaxDepth && json.is_container()) return WriteFlow(json, place);
     switch (json.type()) {
       case Json::Type::kObject:
         if (!json.object().empty()) return WriteMap(json, place, indent, depth);
@@ -826,12 +846,21 @@ class YamlMaker {
 
   void WriteMap(const Json& json, Place place, int indent, int depth) {
     const int inner = indent < 0 ? 0 : indent + 2;
-    std::vector<std::pair<std::string, const Json*>> members;
-    for (const auto& [key, value] : json.object()) members.emplace_back(key, &value);
+    // A key behind a question mark takes two lines.
+    if (!TakeIndent(2 * json.object().size(), inner)) return WriteFlow(json, place);
+    struct Member {
+      std::vector<std::uint32_t> runes;
+      const std::string* key;
+      const Json* value;
+    };
+    std::vector<Member> members;
+    members.reserve(json.object().size());
+    for (const auto& [key, value] : json.object()) members.push_back({Runes(key), &key, &value});
     std::sort(members.begin(), members.end(),
-              [](const auto& a, const auto& b) { return KeyLess(a.first, b.first); });
+              [](const Member& a, const Member& b) { return KeyLess(a.runes, b.runes); });
     bool first = true;
-    for (const auto& [key, value] : members) {
+    for (const Member& member : members) {
+      const std::string& key = *member.key;
       // The first member of a map in a list stands behind the dash.
       if (first && place == Place::kDash) {
         Put(" ");
@@ -839,7 +868,7 @@ class YamlMaker {
         NewLine(inner);
       }
       first = false;
-      if (!Analyze(key).multiline && key.size() <= kMaxSimpleKeyBytes) {
+      if (Analyze(key).breaks == 0 && key.size() <= kMaxSimpleKeyBytes) {
         WriteString(key, Place::kRoot, inner, true);
         Put(":");
       } else {
@@ -848,13 +877,14 @@ class YamlMaker {
         NewLine(inner);
         Put(":");
       }
-      Write(*value, Place::kKey, inner, depth + 1);
+      Write(*member.value, Place::kKey, inner, depth + 1);
     }
   }
 
   void WriteList(const Json& json, Place place, int indent, int depth) {
     // A list behind a key is not indented any further than the key.
     const int inner = indent < 0 ? 0 : place == Place::kKey ? indent : indent + 2;
+    if (!TakeIndent(json.array().size(), inner)) return WriteFlow(json, place);
     bool first = true;
     for (const Json& element : json.array()) {
       if (first && place == Place::kDash) {
@@ -872,11 +902,14 @@ class YamlMaker {
     if (place != Place::kRoot) Put(" ");
     const Analysis can = Analyze(text);
     const int inner = std::max(indent, 0) + 2;
-    if (text.find('\n') != std::string::npos && can.block && !key) return WriteLiteral(text, inner);
+    const bool has_newline = text.find('\n') != std::string::npos;
+    if (has_newline && can.block && !key && TakeIndent(can.breaks + 1, inner))
+      return WriteLiteral(text, inner);
     const bool meant = std::holds_alternative<std::string>(Resolve(text)) && !IsBase60(text);
-    if (text.find('\n') == std::string::npos && meant) {
+    if (!has_newline && meant) {
       if (can.plain) return WriteFolded(text, "", inner, key);
-      if (can.single_quoted) return WriteFolded(text, "'", inner, key);
+      if (can.single_quoted && TakeIndent(can.breaks, inner))
+        return WriteFolded(text, "'", inner, key);
     }
     WriteDoubleQuoted(text, inner, key);
   }
@@ -916,7 +949,7 @@ class YamlMaker {
         const bool last = i + 1 >= text.size();
         const bool inside = quote.empty() || (i > 0 && !last);
         if (!key && !after_space && column_ > kBestWidth && inside &&
-            (last || text[i + 1] != ' ')) {
+            (last || text[i + 1] != ' ') && TakeIndent(1, indent)) {
           NewLine(indent);
         } else {
           Put(" ");
@@ -946,7 +979,8 @@ class YamlMaker {
         WriteEscape(Runes(text.substr(i, bytes)).front());
         after_space = false;
       } else if (c == ' ') {
-        if (!key && !after_space && column_ > kBestWidth && i > 0 && i + 1 < text.size()) {
+        if (!key && !after_space && column_ > kBestWidth && i > 0 && i + 1 < text.size() &&
+            TakeIndent(1, indent)) {
           NewLine(indent);
           if (text[i + 1] == ' ') Put("\\");
         } else {
@@ -993,6 +1027,7 @@ class YamlMaker {
 
   std::string out_;
   std::size_t column_ = 0;  // characters since the last line break
+  std::size_t indent_left_;
 };
 
 }  // namespace
@@ -1020,7 +1055,7 @@ Result<std::string> YamlToJson(std::string_view yaml, std::string* duplicates) {
 std::string JsonToYaml(std::string_view json) {
   const Result<Json> document = ParseJson(json);
   HERALD_CHECK(document.has_value());
-  return YamlMaker().Make(*document);
+  return YamlMaker(json.size()).Make(*document);
 }
 
 }  // namespace herald

@@ -114,6 +114,24 @@ TEST(Yaml, RefusesNestingThatWouldNotFitTheStack) {
   EXPECT_FALSE(YamlToJson(text));
 }
 
+// Each line would be indented by 400 spaces and more.
+TEST(Yaml, LimitsTheIndentationOfDeepDocuments) {
+  const std::string open(200, '['), close(200, ']');
+  std::string list = "[0", words = "\"a", lines = "\"a", members = "{\"0\":0";
+  for (int i = 1; i < 20'000; ++i) {
+    list += ",0";
+    words += " a";
+    lines += "\\na";
+    members += ",\"" + std::to_string(i) + "\":0";
+  }
+  for (const std::string& inner : {list + "]", words + "\"", lines + "\"", members + "}"}) {
+    const std::string json = open + inner + close;
+    const std::string yaml = JsonToYaml(json);
+    EXPECT_LT(yaml.size(), (1U << 20) + 12 * json.size());
+    EXPECT_EQ(YamlToJson(yaml).value_or("").size(), json.size()) << inner.substr(0, 20);
+  }
+}
+
 TEST(Yaml, WritesDeepDocumentsAsJsonFromSomeDepthOn) {
   const std::string deep = std::string(9'000, '[') + "1" + std::string(9'000, ']');
   const std::string yaml = JsonToYaml(deep);
