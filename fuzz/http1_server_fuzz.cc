@@ -16,11 +16,12 @@ namespace {
 
 using namespace herald::http;
 
+constexpr std::size_t kMaxBodyBytes = 1000;
+
 ServerOptions SmallBounds() {
   ServerOptions options;
   options.max_header_bytes = 2000;
   options.max_header_fields = 20;
-  options.max_body_bytes = 1000;
   return options;
 }
 
@@ -32,8 +33,7 @@ void CheckBounds(const Request& request, const ServerOptions& options) {
       if (c >= 'A' && c <= 'Z') std::abort();
   }
   if (bytes > options.max_header_bytes || request.headers.size() > options.max_header_fields ||
-      request.body.size() > options.max_body_bytes || request.method.empty() ||
-      request.target.empty()) {
+      request.body.size() > kMaxBodyBytes || request.method.empty() || request.target.empty()) {
     std::abort();
   }
 }
@@ -65,7 +65,7 @@ void Answer(FakeConnection::Received received, std::vector<std::shared_ptr<Respo
 // The requests, each as a text.
 std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
   std::vector<std::string> requests;
-  FakeConnection connection(SmallBounds());
+  FakeConnection connection(SmallBounds(), kMaxBodyBytes);
   {
     std::vector<std::shared_ptr<Responder>> open;
     Http1Server server(connection.context(), connection.now());

@@ -15,11 +15,12 @@ namespace {
 
 using namespace herald::http;
 
+constexpr std::size_t kMaxBodyBytes = 1000;
+
 ServerOptions SmallBounds() {
   ServerOptions options;
   options.max_header_bytes = 2000;
   options.max_header_fields = 20;
-  options.max_body_bytes = 1000;
   options.max_streams = 10;
   options.max_queued_bytes = 5000;
   return options;
@@ -30,8 +31,7 @@ std::string Text(const Request& request, const ServerOptions& options) {
   for (const Headers::Field& field : request.headers)
     text += "\n" + field.name + ": " + field.value;
   if (text.size() > options.max_header_bytes ||
-      request.headers.size() > options.max_header_fields ||
-      request.body.size() > options.max_body_bytes) {
+      request.headers.size() > options.max_header_fields || request.body.size() > kMaxBodyBytes) {
     std::abort();
   }
   return text + "\n" + request.body;
@@ -62,7 +62,7 @@ void Answer(FakeConnection::Received received, std::vector<std::shared_ptr<Respo
 // server only listens, so that what it says cannot change what it hears.
 std::vector<std::string> Serve(std::string_view input, std::size_t piece, bool talk) {
   std::vector<std::string> requests;
-  FakeConnection connection(SmallBounds());
+  FakeConnection connection(SmallBounds(), kMaxBodyBytes);
   std::vector<std::shared_ptr<Responder>> kept;
   {
     Http2Server server(connection.context(), connection.now());

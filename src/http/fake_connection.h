@@ -28,8 +28,15 @@ class FakeConnection final : public RequestSink {
   static constexpr std::chrono::seconds kStart{1'794'787'200};
 
   FakeConnection() : FakeConnection(ServerOptions{}) {}
-  explicit FakeConnection(ServerOptions server_options)
+  // Requests arrive in `requests` with their bodies; a longer one than `max_body_bytes` is refused.
+  explicit FakeConnection(ServerOptions server_options,
+                          std::size_t max_body_bytes = std::size_t{4} * 1024 * 1024)
       : options(std::move(server_options)),
+        handler(WithBodies(
+            [this](Request request, const Peer&, std::shared_ptr<Responder> responder) {
+              requests.push_back({std::move(request), std::move(responder)});
+            },
+            max_body_bytes)),
         clock(WallTime(kStart)),
         date(clock),
         ready(std::make_shared<ReadyList>([this] { ++wake_ups; })),
@@ -45,7 +52,7 @@ class FakeConnection final : public RequestSink {
   SteadyTime now() const { return clock.Steady(); }
 
   void OnRequest(Request request, const std::shared_ptr<Answer>& answer) override {
-    requests.push_back({std::move(request), MakeResponder(answer)});
+    handler(std::move(request), peer, MakeResponder(answer));
   }
 
   // Takes the oldest request. REQUIRES: there is one
@@ -68,6 +75,8 @@ class FakeConnection final : public RequestSink {
   static constexpr std::size_t kNoLimit = std::size_t{1} << 30;
 
   const ServerOptions options;
+  const Peer peer{};
+  Handler handler;  // may be replaced
   FakeClock clock;
   DateText date;
   int wake_ups = 0;

@@ -30,6 +30,25 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
+// Whether Beast has joined a field's value from several lines (obs-fold). It then has the value in
+// a buffer of its own, or the value does not begin in the line of the name; otherwise both are
+// views of the input, with nothing but whitespace and the colon between them.
+bool IsFolded(beast::string_view name, beast::string_view value) {
+  const char* begin = name.data() + name.size() + 1;
+  while (*begin == ' ' || *begin == '\t') ++begin;
+  return begin != value.data();
+}
+
+// Whether a chunk extension has a character that RFC 9112 allows nowhere in it. Beast takes
+// any in a quoted string, also a line feed, at which others would end the line.
+bool HasControl(std::string_view extension) {
+  constexpr unsigned char kFirstPrintable = 0x20;
+  constexpr unsigned char kDelete = 0x7f;
+  return std::any_of(extension.begin(), extension.end(), [](unsigned char c) {
+    return (c < kFirstPrintable && c != '\t') || c == kDelete;
+  });
+}
+
 // The names in a "connection" field, which are fields of the connection as well.
 void AddNames(std::string_view list, std::vector<std::string>& names) {
   while (!list.empty()) {
@@ -45,45 +64,48 @@ void AddNames(std::string_view list, std::vector<std::string>& names) {
 // Collects one request. Beast calls it back with the parts that it finds.
 class Http1Server::Parser final : public beast::http::basic_parser<true> {
  public:
-  Parser(const ServerOptions& options, const std::shared_ptr<ServerCounters>& counters)
-      : options_(options), charge_(counters) {
+  explicit Parser(const ServerOptions& options) : options_(options) {
     // Beast's bound is per call rather than per head, so ours, which is exact, decides.
     header_limit(std::numeric_limits<std::uint32_t>::max());
-    body_limit(options.max_body_bytes);
+    body_limit(boost::none);  // the handler has its own
   }
 
-  // Takes what it can of the input and says how much that was. The error is need_more
+  // Both take what they can of the input and return how much that was. The error is need_more
   // while the input ends within a head, or within what frames a chunk.
-  std::size_t Take(std::string_view input, beast::error_code& error) {
-    std::size_t used = 0;
-    if (!had_head_) {
-      used = put({input.data(), input.size()}, error);
-      head_bytes_ += used;
-      const std::size_t waiting = is_header_done() ? 0 : input.size() - used;
-      if (head_bytes_ + waiting > options_.max_header_bytes &&
-          (!error || error == beast::http::error::need_more)) {
-        Fail(431, error);
-      }
-      if (error || !is_header_done()) return used;
-      had_head_ = true;
-      eager(true);  // it stopped after the head, so that this could be measured
-      input.remove_prefix(used);
+
+  // Stops behind the head.
+  std::size_t TakeHead(std::string_view input, beast::error_code& error) {
+    const std::size_t used = put({input.data(), input.size()}, error);
+    head_bytes_ += used;
+    const std::size_t waiting = is_header_done() ? 0 : input.size() - used;
+    if (head_bytes_ + waiting > options_.max_header_bytes &&
+        (!error || error == beast::http::error::need_more)) {
+      Fail(431, error);
     }
-    if (is_done() || input.empty()) return used;
+    return used;
+  }
+
+  // From now on the body is read for the answer that wants it; for null it is thrown away.
+  void BeginBody(Answer* wanted_by) {
+    wanted_by_ = wanted_by;
+    eager(true);
+  }
+  // REQUIRES: BeginBody() was called, !is_done()
+  std::size_t TakeBody(std::string_view input, beast::error_code& error) {
+    if (input.empty()) return 0;
     // All chunks end with "0", CRLF, CRLF. Beast 1.81 asserts that it is never asked to look
     // at less of the last one, and nobody is kept waiting by not asking it.
     constexpr std::size_t kShortestEnd = 5;
     if (chunked() && input.size() < kShortestEnd) {
       error = beast::http::error::need_more;
-      return used;
+      return 0;
     }
-    return used + put({input.data(), input.size()}, error);
+    return put({input.data(), input.size()}, error);
   }
 
   // The status with which a faulty request is refused.
   int RefusalFor(const beast::error_code& error) const {
     if (refusal_ != 0) return refusal_;
-    if (error == beast::http::error::body_limit) return 413;
     if (error == beast::http::error::bad_version) return 505;
     return 400;
   }
@@ -95,14 +117,21 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
                connection_names_.end();
   }
   bool expects_continue() const { return expects_continue_; }
+  // Whether TakeBody() failed because the handler does not want that much.
+  bool body_rejected() const { return body_rejected_; }
+  // Whether what is left of the body is worth reading only to get at the next request.
+  bool is_discardable() const {
+    return is_done() || (!chunked() && content_length_remaining().value_or(0) <= kMaxDiscardBytes);
+  }
 
-  BodyCharge TakeCharge() { return std::move(charge_); }
-  // REQUIRES: is_done()
+  // The request without its body. REQUIRES: is_header_done()
   Request TakeRequest() {
     request_.websocket = offers_websocket();
     for (const std::string& name : connection_names_) request_.headers.Remove(name);
     return std::move(request_);
   }
+  // REQUIRES: is_done()
+  std::string TakeBody() { return std::move(body_); }
 
  private:
   void on_request_impl(beast::http::verb /*verb*/, beast::string_view method,
@@ -133,7 +162,8 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
 
   void on_field_impl(beast::http::field /*field*/, beast::string_view name_text,
                      beast::string_view value_text, beast::error_code& error) override {
-    if (is_header_done()) return;  // a trailer: nobody here wants one
+    if (IsFolded(name_text, value_text)) return Fail(400, error);
+    if (is_header_done()) return;  // trailers are not used
     const std::string_view value = View(value_text);
     if (++fields_ > options_.max_header_fields) return Fail(431, error);
 
@@ -142,6 +172,9 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
       if (++hosts_ > 1) return Fail(400, error);
       if (!authority_in_target_) request_.authority = value;
     } else if (name == "transfer-encoding") {
+      // HTTP/1.0 does not define it, and a proxy of that version may have passed it on without
+      // having read it (RFC 9112, 6.1).
+      if (http10()) return Fail(400, error);
       // Other codings would have to be undone before anyone looks at the body.
       if (++transfer_encodings_ > 1 || Lower(Trim(value)) != "chunked") return Fail(501, error);
     } else if (name == "expect") {
@@ -164,24 +197,25 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
                          beast::error_code& /*error*/) override {
     // A length is a promise: memory is spent on what comes.
     constexpr std::uint64_t kMaxReserve = std::uint64_t{64} * 1024;
-    if (length) request_.body.reserve(static_cast<std::size_t>(std::min(*length, kMaxReserve)));
+    if (length && wanted_by_ != nullptr)
+      body_.reserve(static_cast<std::size_t>(std::min(*length, kMaxReserve)));
   }
 
   std::size_t on_body_impl(beast::string_view body, beast::error_code& error) override {
-    if (request_.body.size() + body.size() > options_.max_body_bytes) {
-      Fail(413, error);
+    if (wanted_by_ == nullptr) return body.size();
+    if (!wanted_by_->GrowBody(body_.size() + body.size())) {
+      body_rejected_ = true;
+      error = beast::http::error::bad_value;
       return 0;
     }
-    if (!charge_.Add(body.size(), options_.max_buffered_bytes)) {
-      Fail(503, error);
-      return 0;
-    }
-    request_.body.append(body.data(), body.size());
+    body_.append(body.data(), body.size());
     return body.size();
   }
 
-  void on_chunk_header_impl(std::uint64_t /*size*/, beast::string_view /*extensions*/,
-                            beast::error_code& /*error*/) override {}
+  void on_chunk_header_impl(std::uint64_t /*size*/, beast::string_view extensions,
+                            beast::error_code& error) override {
+    if (HasControl(View(extensions))) Fail(400, error);
+  }
   std::size_t on_chunk_body_impl(std::uint64_t /*remain*/, beast::string_view body,
                                  beast::error_code& error) override {
     return on_body_impl(body, error);
@@ -197,7 +231,9 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
 
   const ServerOptions& options_;
   Request request_;
-  BodyCharge charge_;
+  std::string body_;
+  Answer* wanted_by_ = nullptr;
+  bool body_rejected_ = false;
   int refusal_ = 0;
   int version_ = 11;
   int hosts_ = 0;
@@ -206,7 +242,6 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
   bool expects_continue_ = false;
   std::size_t fields_ = 0;
   std::size_t head_bytes_ = 0;
-  bool had_head_ = false;
   std::vector<std::string> connection_names_;
   std::string upgrade_;
 };
@@ -217,11 +252,11 @@ Http1Server::Http1Server(const CodecContext& context, SteadyTime now)
 Http1Server::~Http1Server() { Http1Server::Abandon(); }
 
 void Http1Server::Receive(std::string_view bytes, SteadyTime now) {
-  if (state_ == State::kFinished) return;
+  if (state_ == State::kFinished || dropping_) return;
   if (frames_) return ReceiveFrames(bytes);
-  if (state_ == State::kAnswer || !in_.empty()) {
+  if (state_ == State::kDecide || state_ == State::kAnswer || !in_.empty()) {
     in_.append(bytes);
-    if (state_ != State::kAnswer) ParseHeld(now);
+    ParseHeld(now);
     return;
   }
   in_ = Parse(bytes, now);
@@ -235,31 +270,51 @@ void Http1Server::ParseHeld(SteadyTime now) {
 }
 
 std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
-  while (state_ == State::kHead || state_ == State::kBody) {
+  while (state_ == State::kHead || state_ == State::kBody || state_ == State::kDiscard) {
     if (!parser_) {
       // RFC 9112 2.2: some clients end a body with a line break that is not part of it.
-      while (input.starts_with('\r') || input.starts_with('\n')) input.remove_prefix(1);
-      if (input.empty()) return input;
+      constexpr std::string_view kLineBreak = "\r\n";
+      while (input.starts_with(kLineBreak)) input.remove_prefix(kLineBreak.size());
+      if (input.empty() || input == kLineBreak.substr(0, 1)) return input;
       // The first request of a connection has had its time since the accept.
       if (!first_) since_ = now;
       first_ = false;
-      parser_ = std::make_unique<Parser>(context_.options, context_.group->counters);
+      parser_ = std::make_unique<Parser>(context_.options);
     }
     beast::error_code error;
-    const std::size_t used = parser_->Take(input, error);
+    const std::size_t used =
+        state_ == State::kHead ? parser_->TakeHead(input, error) : parser_->TakeBody(input, error);
     input.remove_prefix(used);
     const bool more = error == beast::http::error::need_more;
+    if (parser_->body_rejected()) {
+      RejectBody();
+      FollowHandler(now);
+      return {};
+    }
     if (error && !more) {
+      if (state_ == State::kDiscard) {  // its request has been answered
+        Finish("malformed body");
+        return {};
+      }
       const int status = parser_->RefusalFor(error);
       Refuse(status, status == 400 ? "malformed HTTP request" : ReasonPhrase(status));
       return {};
     }
-    if (parser_->is_header_done() && state_ == State::kHead) {
-      state_ = State::kBody;
-      since_ = now;
+    if (state_ == State::kHead && parser_->is_header_done()) {
+      HandOver(now);
+      continue;
     }
     if (parser_->is_done()) {
-      Dispatch(now);
+      if (state_ == State::kDiscard) {
+        parser_.reset();
+        state_ = State::kHead;
+        since_ = now;
+      } else {
+        state_ = State::kAnswer;
+        answer_->Hold();
+        answer_->GiveBody(parser_->TakeBody());
+        FollowHandler(now);
+      }
       continue;
     }
     // A line of a chunk or a trailer that never ends.
@@ -267,17 +322,19 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
       Refuse(431, ReasonPhrase(431));
       return {};
     }
-    if (state_ == State::kBody && parser_->expects_continue() && input.empty() &&
-        !parser_->http10() && !std::exchange(continue_sent_, true)) {
-      out_ += "HTTP/1.1 100 Continue\r\n\r\n";
-    }
+    if (state_ == State::kBody && input.empty()) SendContinue();
     if (more || input.empty()) return input;
   }
-  return input;
+  return dropping_ ? std::string_view() : input;
 }
 
-void Http1Server::Dispatch(SteadyTime now) {
-  state_ = State::kAnswer;
+void Http1Server::SendContinue() {
+  if (parser_->expects_continue() && !parser_->http10() && !std::exchange(continue_sent_, true))
+    out_ += "HTTP/1.1 100 Continue\r\n\r\n";
+}
+
+void Http1Server::HandOver(SteadyTime now) {
+  state_ = State::kDecide;
   since_ = now;
   keep_alive_ = parser_->keep_alive() && !draining_;
   http10_ = parser_->http10();
@@ -285,25 +342,56 @@ void Http1Server::Dispatch(SteadyTime now) {
   head_written_ = false;
   endless_ = false;
   Request request = parser_->TakeRequest();
-  charge_ = parser_->TakeCharge();
-  parser_.reset();
   is_head_ = request.method == "HEAD";
   websocket_offered_ = request.websocket;
   answer_ = std::make_shared<Answer>(context_.group, 0);
   if (draining_) answer_->Drain();
+  answer_->Hold();
   context_.sink.OnRequest(std::move(request), answer_);
+  FollowHandler(now);
+}
+
+void Http1Server::FollowHandler(SteadyTime now) {
+  answer_->Acknowledge();
+  if (state_ == State::kDecide && answer_->wants_body()) {
+    if (parser_->is_done()) {
+      state_ = State::kAnswer;
+      answer_->Hold();
+      answer_->GiveBody(std::string());
+      answer_->Acknowledge();
+    } else if (const auto length = parser_->content_length_remaining();
+               !answer_->ReserveBody(static_cast<std::size_t>(length.value_or(0)))) {
+      RejectBody();
+    } else {
+      parser_->BeginBody(answer_.get());
+      state_ = State::kBody;
+      since_ = now;
+    }
+  }
+  // Given up: without its end, or any beginning, the client knows that this is not all.
+  if (answer_->Read(nullptr, 0).aborted) Finish({});
+}
+
+void Http1Server::RejectBody() {
+  state_ = State::kAnswer;
+  keep_alive_ = false;
+  dropping_ = true;
 }
 
 void Http1Server::ReceiveEof(SteadyTime /*now*/) {
   eof_ = true;
   // A client that has closed its half may wait for an answer, but it does not watch.
-  if (state_ != State::kAnswer || endless_) Finish({});
+  const bool is_whole =
+      state_ == State::kAnswer || (state_ == State::kDecide && parser_->is_done());
+  if (!is_whole || endless_) Finish({});
 }
 
-void Http1Server::OnAnswer(Answer& answer, SteadyTime /*now*/) {
-  answer.Acknowledge();
-  // Given up: without its end, or any beginning, the client knows that this is not all.
-  if (answer_.get() == &answer && answer.Read(nullptr, 0).aborted) Finish({});
+void Http1Server::OnAnswer(Answer& answer, SteadyTime now) {
+  if (answer_.get() != &answer) return answer.Acknowledge();
+  FollowHandler(now);
+  if (state_ != State::kBody) return;
+  if (in_.empty()) SendContinue();
+  ParseHeld(now);
 }
 
 void Http1Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
@@ -319,6 +407,13 @@ bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
   if (!head_written_) {
     std::optional<Answer::Head> head = answer_->TakeHead();
     if (!head) return false;
+    // Answered without the body, or with a part of it.
+    if (!parser_->is_done()) {
+      if (!parser_->is_discardable() || (parser_->expects_continue() && !continue_sent_))
+        RejectBody();
+      answer_->DropBody();
+    }
+    state_ = State::kAnswer;
     if (eof_ && !head->finite) {
       Finish({});
       return false;
@@ -333,10 +428,18 @@ bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
   if (!has_body_) return true;
   while (out.size() < limit) {
     const std::size_t bytes = std::min(answer_->queued(), limit - out.size());
-    if (chunked_ && bytes > 0) out += fmt::format("{:x}\r\n", bytes);
     const std::size_t before = out.size();
-    out.resize(before + bytes);
-    const Answer::Piece piece = answer_->Read(out.data() + before, bytes);
+    if (chunked_ && bytes > 0) out += fmt::format("{:x}\r\n", bytes);
+    const std::size_t begin = out.size();
+    out.resize(begin + bytes);
+    const Answer::Piece piece = answer_->Read(out.data() + begin, bytes);
+    if (piece.aborted) {
+      // By another thread, which may have been after the look at the queue, and then there was
+      // less to read. What the client has got so far is not complete, and it can see that.
+      out.resize(before);
+      Finish({});
+      return false;
+    }
     if (chunked_ && bytes > 0) out += "\r\n";
     if (piece.end) {
       if (chunked_) out += "0\r\n\r\n";
@@ -425,15 +528,20 @@ void Http1Server::ReceiveFrames(std::string_view bytes) {
 
 void Http1Server::FinishAnswer(SteadyTime now) {
   std::exchange(answer_, nullptr)->Release();
-  charge_ = BodyCharge();
   if (!keep_alive_ || draining_) {
     state_ = State::kFinished;
     return;
   }
-  state_ = State::kHead;
+  if (parser_->is_done()) {
+    parser_.reset();
+    state_ = State::kHead;
+  } else {
+    parser_->BeginBody(nullptr);
+    state_ = State::kDiscard;
+  }
   since_ = now;
   ParseHeld(now);
-  if (eof_ && state_ != State::kAnswer) Finish({});
+  if (eof_ && !answer_) Finish({});
 }
 
 void Http1Server::Tick(SteadyTime now) {
@@ -448,8 +556,14 @@ void Http1Server::Tick(SteadyTime now) {
       }
       break;
     case State::kBody:
-      if (waited >= options.body_timeout) Refuse(408, "the body took too long");
+      if (waited < options.body_timeout) break;
+      RejectBody();
+      answer_->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
       break;
+    case State::kDiscard:
+      if (waited >= options.body_timeout) Finish("a body took too long");
+      break;
+    case State::kDecide:
     case State::kAnswer:
     case State::kFinished:
       break;
@@ -458,18 +572,17 @@ void Http1Server::Tick(SteadyTime now) {
 
 void Http1Server::Drain(SteadyTime /*now*/) {
   draining_ = true;
-  if (state_ == State::kHead && !parser_) Finish({});
+  if (state_ == State::kHead && !parser_) return Finish({});
   if (answer_) answer_->Drain();
 }
 
 void Http1Server::Abandon() {
-  if (answer_) std::exchange(answer_, nullptr)->Release();
-  charge_ = BodyCharge();
   state_ = State::kFinished;
+  if (answer_) std::exchange(answer_, nullptr)->Release();
 }
 
 bool Http1Server::wants_input() const {
-  return state_ != State::kAnswer || in_.size() < kMaxHeldBytes;
+  return (state_ != State::kAnswer && state_ != State::kDecide) || in_.size() < kMaxHeldBytes;
 }
 
 void Http1Server::Refuse(int status, std::string_view text) {
@@ -483,15 +596,13 @@ void Http1Server::Refuse(int status, std::string_view text) {
                    .body_bytes = refusal.body.size(),
                    .finite = true});
   out_ += refusal.body;
-  fault_ = ReasonPhrase(status);
-  parser_.reset();
-  state_ = State::kFinished;
+  Finish(ReasonPhrase(status));
 }
 
 void Http1Server::Finish(std::string_view fault) {
   fault_ = fault;
-  parser_.reset();
   Abandon();
+  parser_.reset();
 }
 
 }  // namespace herald::http

@@ -13,8 +13,13 @@ namespace herald::http {
 
 // The server's side of one HTTP/1.1 (or 1.0) connection.
 //
-//   kHead --head read--> kBody --body read--> kAnswer --answer given--> kHead
-//     `--- refused, timed out, drained, or "connection: close" ---> kFinished
+//   kHead --head read--> kDecide --body wanted--> kBody --body read--> kAnswer --> kHead
+//                           `------- answered without reading it ---------^  `--> kDiscard -->
+//                           kHead
+//   any --- refused, timed out, drained, or "connection: close" ---> kFinished
+//
+// The handler gets the head in kDecide, and the body is not read before it asks for it. A body that
+// it does not want is discarded after the answer if it is short, and ends the connection otherwise.
 //
 // A request that offers to go on as a WebSocket may be answered with 101: what is written then
 // are frames, what the client sends is read as frames, and the connection ends with it.
@@ -23,8 +28,9 @@ namespace herald::http {
 // cannot overtake each other and a client cannot have more than one at a time.
 //
 // Reading is Boost.Beast's (basic_parser), which refuses what request smuggling is made
-// of: two lengths, a length beside chunks, spaces before a colon. Added here: any
-// transfer coding but "chunked", and a missing or second Host.
+// of: two lengths, a length beside chunks, spaces before a colon, lines that end with a bare CR or
+// LF. Refused here in addition: any transfer coding but "chunked", any at all in HTTP/1.0, control
+// characters in a chunk extension, folded fields, and a missing or second Host.
 //
 // Thread-confined.
 class Http1Server final : public ServerCodec {
@@ -46,16 +52,25 @@ class Http1Server final : public ServerCodec {
 
  private:
   class Parser;
-  enum class State : std::uint8_t { kHead, kBody, kAnswer, kFinished };
+  enum class State : std::uint8_t { kHead, kDecide, kBody, kAnswer, kDiscard, kFinished };
 
   // Unparsed input that is held while a request is being answered, in bytes: room for a
   // good many small requests sent ahead. Over it the peer is not read from.
   static constexpr std::size_t kMaxHeldBytes = std::size_t{64} * 1024;
+  // The longest body that is read only to be thrown away, in bytes: for a longer one a new
+  // connection is cheaper.
+  static constexpr std::size_t kMaxDiscardBytes = std::size_t{256} * 1024;
 
   // Takes as much of the input as it can and returns the rest.
   std::string_view Parse(std::string_view input, SteadyTime now);
   void ParseHeld(SteadyTime now);
-  void Dispatch(SteadyTime now);
+  // Hands the head to the handler.
+  void HandOver(SteadyTime now);
+  // Follows what the handler has done with the request so far.
+  void FollowHandler(SteadyTime now);
+  // The rest of the body is not wanted, and nothing can follow it.
+  void RejectBody();
+  void SendContinue();
   // Returns whether the answer is complete.
   bool PumpAnswer(std::string& out, std::size_t limit);
   void WriteHead(std::string& out, Answer::Head head);
@@ -75,13 +90,13 @@ class Http1Server final : public ServerCodec {
   std::string out_;  // what precedes the answer: 100 Continue, or a refusal
   std::string_view fault_;
 
-  // Of the request being read.
+  // Of the request being read or answered.
   std::unique_ptr<Parser> parser_;
   bool continue_sent_ = false;
+  bool dropping_ = false;  // what the peer still sends is thrown away
 
   // Of the request being answered.
   std::shared_ptr<Answer> answer_;
-  BodyCharge charge_;
   bool keep_alive_ = false;
   bool http10_ = false;
   bool is_head_ = false;  // the method is HEAD

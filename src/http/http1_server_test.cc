@@ -1,9 +1,12 @@
 #include "http/http1_server.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <atomic>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,6 +42,7 @@ class Http1ServerTest : public testing::Test {
 
   class NullResponder : public Responder {
    public:
+    void ReadBody(BodyReader /*reader*/) override {}
     void Send(Response /*response*/) override {}
     void Start(ResponseHead /*head*/) override {}
     std::size_t Write(Chunk /*chunk*/) override { return 0; }
@@ -90,6 +94,13 @@ TEST_F(Http1ServerTest, ReadsWhatComesByteByByte) {
   const Request request = connection_.Take().request;
   EXPECT_EQ(request.body, "abc0123456789abcdef");
   EXPECT_TRUE(request.headers.empty()) << "a trailer is no header";
+}
+
+TEST_F(Http1ServerTest, ReadsQuotedChunkExtensions) {
+  const auto [request, responder] =
+      Ask("PUT /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+          "3;a=\"b\\\"\t;c\" ;d\r\nabc\r\n0;e=\"\"\r\nF:\r\nG: \t h \r\n\r\n");
+  EXPECT_EQ(request.body, "abc");
 }
 
 TEST_F(Http1ServerTest, ReadsAnEmptyChunkedBodyInPieces) {
@@ -292,6 +303,43 @@ TEST_F(Http1ServerTest, AnAbortedStreamLacksItsEnd) {
   EXPECT_TRUE(codec_.finished());
 }
 
+// What is sent ends within a chunk or between two; each that is there is what was written.
+void ExpectUnfinishedChunks(std::string_view sent) {
+  const std::size_t head = sent.find("\r\n\r\n");
+  if (head == std::string_view::npos) return;
+  EXPECT_EQ(sent.substr(head).find('\0'), std::string_view::npos);
+  EXPECT_FALSE(sent.ends_with("0\r\n\r\n"));
+}
+
+TEST(Http1Server, WhatIsAbortedByAnotherThreadIsSentAsItWasWrittenOrNotAtAll) {
+  constexpr int kRounds = 200;
+  constexpr int kStepsPerRound = 1'000;
+  constexpr std::size_t kPieceBytes = std::size_t{1} << 22;
+  const Chunk piece = MakeChunk(std::string(kPieceBytes, 'x'));
+  for (int i = 0; i < kRounds; ++i) {
+    FakeConnection connection;
+    Http1Server codec(connection.context(), connection.now());
+    codec.Receive(kGet, connection.now());
+    const std::shared_ptr<Responder> responder = connection.Take().responder;
+    responder->Start({.finite = true});
+    responder->Write(piece);
+    std::atomic<bool> sending = false;
+    std::thread aborter([&] {
+      while (!sending) std::this_thread::yield();
+      // Later in each round, so that some of them meet the codec between its steps.
+      for (std::atomic<int> step = 0; step < i * kStepsPerRound;) ++step;
+      responder->Abort();
+    });
+    sending = true;
+    std::string sent = connection.Send(codec, kPieceBytes);
+    aborter.join();
+    sent += connection.Send(codec);
+    ExpectUnfinishedChunks(sent);
+    EXPECT_TRUE(codec.finished());
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 TEST_F(Http1ServerTest, AStreamWhoseResponderIsDroppedLacksItsEnd) {
   auto received = Ask(kGet);
   received.responder->Start({});
@@ -372,8 +420,8 @@ TEST(Http1Server, RefusesWithTheRightStatusAndHangsUp) {
   ServerOptions options;
   options.max_header_bytes = 1000;
   options.max_header_fields = 10;
-  options.max_body_bytes = 100;
   const std::string start = "POST / HTTP/1.1\r\nHost: h\r\n";
+  const std::string chunked = start + "Transfer-Encoding: chunked\r\n\r\n";
   std::string many;
   for (int i = 0; i < 10; ++i) many += "A: b\r\n";
   const RefusalCase cases[] = {
@@ -400,6 +448,42 @@ TEST(Http1Server, RefusesWithTheRightStatusAndHangsUp) {
       {"almost chunked", start + "Transfer-Encoding: xchunked\r\n\r\n", 501},
       {"bad chunk size", start + "Transfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n", 400},
       {"chunk too long", start + "Transfer-Encoding: chunked\r\n\r\n1\r\nabcd\r\n\r\n", 400},
+      {"chunks in HTTP/1.0",
+       "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+       400},
+      {"length and chunks in HTTP/1.0",
+       "POST / HTTP/1.0\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"bare LF before the request line", "\n" + std::string(kGet), 400},
+      {"bare CR before the request line", "\r" + std::string(kGet), 400},
+      {"bare LF after the request line", "GET / HTTP/1.1\nHost: h\r\n\r\n", 505},
+      {"bare LF after a field", "GET / HTTP/1.1\r\nHost: h\nA: b\r\n\r\n", 400},
+      {"bare CR after a field", "GET / HTTP/1.1\r\nHost: h\rA: b\r\n\r\n", 400},
+      {"bare LF at the end of the head", "GET / HTTP/1.1\r\nHost: h\r\n\n" + std::string(kGet),
+       400},
+      {"space before the first field", "GET / HTTP/1.1\r\n Host: h\r\n\r\n", 400},
+      {"folded field", start + "A: b\r\n c\r\n\r\n", 400},
+      {"folded field, first line empty", start + "A:\r\n\tb\r\n\r\n", 400},
+      {"folded field, second line empty", start + "A: b\r\n \r\n\r\n", 400},
+      {"folded field, all lines empty", start + "A: \r\n \r\n\r\n", 400},
+      {"folded coding", start + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", 400},
+      {"bare LF after a chunk size", chunked + "1\na\r\n0\r\n\r\n", 400},
+      {"bare CR after a chunk size", chunked + "1\ra\r\n0\r\n\r\n", 400},
+      {"bare LF after a chunk", chunked + "1\r\na\n0\r\n\r\n", 400},
+      {"bare LF after the last chunk", chunked + "0\n\r\n\r\n", 400},
+      {"space before a chunk size", chunked + " 1\r\na\r\n0\r\n\r\n", 400},
+      {"space after a chunk size", chunked + "1 \r\na\r\n0\r\n\r\n", 400},
+      {"sign of a chunk size", chunked + "+1\r\na\r\n0\r\n\r\n", 400},
+      {"prefix of a chunk size", chunked + "0x1\r\na\r\n0\r\n\r\n", 400},
+      {"bare LF in a chunk extension", chunked + "1;a\nb\r\na\r\n0\r\n\r\n", 400},
+      {"bare LF in a quoted chunk extension", chunked + "1;a=\"\n\"\r\na\r\n0\r\n\r\n", 400},
+      {"escaped LF in a quoted chunk extension", chunked + "1;a=\"\\\n\"\r\na\r\n0\r\n\r\n", 400},
+      {"CRLF in a quoted chunk extension", chunked + "1;a=\"\r\n\"\r\na\r\n0\r\n\r\n", 400},
+      {"bare CR in a quoted chunk extension", chunked + "1;a=\"\r\"\r\na\r\n0\r\n\r\n", 400},
+      {"bare LF in the last chunk's extension", chunked + "0;a=\"\n\"\r\n\r\n", 400},
+      {"bare LF in a trailer", chunked + "0\r\nA: b\nC: d\r\n\r\n", 400},
+      {"bare CR in a trailer", chunked + "0\r\nA: b\rC: d\r\n\r\n", 400},
+      {"folded trailer", chunked + "0\r\nA: b\r\n c\r\n\r\n", 400},
+      {"length in a trailer", chunked + "0\r\nContent-Length: 1\r\n\r\n", 400},
       {"unknown expectation", start + "Expect: wonders\r\n\r\n", 417},
       {"body over the bound", start + "Content-Length: 101\r\n\r\n", 413},
       {"chunks over the bound",
@@ -413,7 +497,7 @@ TEST(Http1Server, RefusesWithTheRightStatusAndHangsUp) {
   };
   for (const RefusalCase& c : cases) {
     SCOPED_TRACE(c.why);
-    FakeConnection connection(options);
+    FakeConnection connection(options, 100);
     Http1Server codec(connection.context(), connection.now());
     codec.Receive(c.request, connection.now());
     EXPECT_TRUE(connection.requests.empty());
@@ -422,7 +506,7 @@ TEST(Http1Server, RefusesWithTheRightStatusAndHangsUp) {
     EXPECT_TRUE(sent.starts_with("HTTP/1.1 " + std::to_string(c.status) + " ")) << sent;
     EXPECT_NE(sent.find("\r\nconnection: close\r\n"), std::string::npos) << sent;
     EXPECT_TRUE(codec.finished());
-    EXPECT_FALSE(codec.fault().empty());
+    EXPECT_EQ(codec.fault().empty(), c.status == 413) << "that one was the handler's decision";
     // Whatever follows is not taken for a request.
     codec.Receive(kGet, connection.now());
     EXPECT_TRUE(connection.requests.empty());
@@ -433,37 +517,149 @@ TEST(Http1Server, RefusesWithTheRightStatusAndHangsUp) {
 TEST(Http1Server, TakesWhatIsJustWithinTheBounds) {
   ServerOptions options;
   options.max_header_fields = 3;
-  options.max_body_bytes = 4;
-  FakeConnection connection(options);
+  FakeConnection connection(options, 4);
   Http1Server codec(connection.context(), connection.now());
   codec.Receive("POST / HTTP/1.1\r\nHost: h\r\nA: b\r\nContent-Length: 4\r\n\r\nabcd",
                 connection.now());
   EXPECT_EQ(connection.requests.size(), 1U);
 }
 
-TEST(Http1Server, BodiesOfAllConnectionsTogetherHaveABound) {
-  ServerOptions options;
-  options.max_buffered_bytes = 100;
-  FakeConnection connection(options);
-  constexpr std::string_view kPost =
-      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 60\r\n\r\n"
-      "123456789012345678901234567890123456789012345678901234567890";
-  Http1Server first(connection.context(), connection.now());
-  first.Receive(kPost, connection.now());
-  ASSERT_EQ(connection.requests.size(), 1U);
-  {
-    Http1Server second(connection.context(), connection.now());
-    second.Receive(kPost, connection.now());
-    const std::string sent = connection.Send(second);
-    EXPECT_TRUE(sent.starts_with("HTTP/1.1 503 ")) << sent;
-    EXPECT_NE(sent.find("\r\nretry-after: 1\r\n"), std::string::npos) << sent;
+constexpr std::string_view kPost = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
+
+// A handler that keeps what it gets and reads no body by itself.
+struct HeadsOnly {
+  explicit HeadsOnly(ServerOptions options = {}) : connection(std::move(options)) {
+    connection.handler = [this](Request request, const Peer&,
+                                std::shared_ptr<Responder> responder) {
+      connection.requests.push_back({std::move(request), std::move(responder)});
+    };
   }
-  connection.Take().responder->Send({});
-  connection.Send(first);
-  EXPECT_EQ(connection.counters->body_bytes, 0U);
-  Http1Server third(connection.context(), connection.now());
-  third.Receive(kPost, connection.now());
-  EXPECT_EQ(connection.requests.size(), 1U);
+  void Receive(std::string_view bytes) { codec.Receive(bytes, connection.now()); }
+  void ReadBody(Responder& responder, std::size_t max_bytes = 100,
+                std::function<bool(std::size_t)> reserve = {}) {
+    responder.ReadBody({.max_bytes = max_bytes,
+                        .reserve = std::move(reserve),
+                        .done = [this](Result<std::string> body) {
+                          bodies.push_back(body ? *body : body.error().message());
+                        }});
+  }
+
+  std::vector<std::string> bodies;  // before the codec, which calls back when it is destroyed
+  FakeConnection connection;
+  Http1Server codec{connection.context(), connection.now()};
+};
+
+TEST(Http1Server, HandsTheHeadOverBeforeTheBodyIsThere) {
+  HeadsOnly server;
+  server.Receive(kPost);
+  ASSERT_EQ(server.connection.requests.size(), 1U);
+  const auto [request, responder] = server.connection.Take();
+  EXPECT_EQ(request.body, "");
+  server.ReadBody(*responder);
+  server.connection.Send(server.codec);
+  server.Receive("abc");
+  EXPECT_TRUE(server.bodies.empty());
+  server.Receive("de");
+  EXPECT_EQ(server.bodies, std::vector<std::string>{"abcde"});
+}
+
+TEST(Http1Server, DoesNotReadABodyThatNobodyAskedFor) {
+  HeadsOnly server;
+  server.Receive("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n");
+  int received = 0;
+  for (; server.codec.wants_input() && received < 100; ++received)
+    server.Receive(std::string(10'000, 'x'));
+  EXPECT_LT(received, 10) << "the peer is not read from any more";
+  EXPECT_TRUE(server.bodies.empty());
+}
+
+TEST(Http1Server, GoesOnAfterAShortBodyThatNobodyWants) {
+  HeadsOnly server;
+  server.Receive(kPost);
+  server.connection.Take().responder->Send({.status = 401});
+  const std::string sent = server.connection.Send(server.codec);
+  EXPECT_TRUE(sent.starts_with("HTTP/1.1 401 ")) << sent;
+  EXPECT_EQ(sent.find("connection: close"), std::string::npos) << sent;
+  server.Receive("ab");
+  server.Receive("cdeGET /next HTTP/1.1\r\nHost: h\r\n\r\n");
+  ASSERT_EQ(server.connection.requests.size(), 1U);
+  EXPECT_EQ(server.connection.Take().request.target, "/next");
+}
+
+TEST(Http1Server, HangsUpAfterALongBodyThatNobodyWants) {
+  for (const std::string_view framing : {"Content-Length: 1000000", "Transfer-Encoding: chunked",
+                                         "Content-Length: 5\r\nExpect: 100-continue"}) {
+    HeadsOnly server;
+    server.Receive(fmt::format("POST / HTTP/1.1\r\nHost: h\r\n{}\r\n\r\n", framing));
+    server.connection.Take().responder->Send({.status = 401});
+    const std::string sent = server.connection.Send(server.codec);
+    EXPECT_NE(sent.find("connection: close"), std::string::npos) << sent;
+    EXPECT_EQ(sent.find("100 Continue"), std::string::npos) << sent;
+    EXPECT_TRUE(server.codec.finished());
+  }
+}
+
+TEST(Http1Server, SaysContinueWhenTheBodyIsAskedFor) {
+  HeadsOnly server;
+  server.Receive("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(server.connection.Send(server.codec), "");
+  const auto [request, responder] = server.connection.Take();
+  server.ReadBody(*responder);
+  EXPECT_EQ(server.connection.Send(server.codec), "HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+TEST(Http1Server, AsksForRoomBeforeItReadsABody) {
+  HeadsOnly server;
+  server.Receive(kPost);
+  const auto [request, responder] = server.connection.Take();
+  std::size_t asked = 0;
+  server.ReadBody(*responder, 100, [&asked](std::size_t bytes) {
+    asked = bytes;
+    return false;
+  });
+  server.connection.Send(server.codec);
+  EXPECT_EQ(asked, 5U);
+  ASSERT_EQ(server.bodies.size(), 1U) << "the handler knows that there is no room";
+  responder->Send({.status = 429});
+  const std::string sent = server.connection.Send(server.codec);
+  EXPECT_TRUE(sent.starts_with("HTTP/1.1 429 ")) << sent;
+  EXPECT_NE(sent.find("connection: close"), std::string::npos) << sent;
+}
+
+TEST(Http1Server, AsksForRoomInStepsWhereNoLengthIsAnnounced) {
+  HeadsOnly server;
+  server.Receive("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const auto [request, responder] = server.connection.Take();
+  std::vector<std::size_t> asked;
+  server.ReadBody(*responder, 1'000'000, [&asked](std::size_t bytes) {
+    asked.push_back(bytes);
+    return true;
+  });
+  server.connection.Send(server.codec);
+  for (int i = 0; i < 200; ++i) server.Receive("400\r\n" + std::string(1024, 'x') + "\r\n");
+  server.Receive("0\r\n\r\n");
+  ASSERT_EQ(server.bodies.size(), 1U);
+  EXPECT_EQ(server.bodies[0].size(), 200U * 1024);
+  EXPECT_EQ(asked, (std::vector<std::size_t>{0, 65'536, 131'072, 262'144}));
+}
+
+TEST(Http1Server, ReportsABodyThatNeverComes) {
+  {
+    HeadsOnly server;
+    server.Receive(kPost);
+    const auto [request, responder] = server.connection.Take();
+    server.ReadBody(*responder);
+    server.connection.Send(server.codec);
+    server.codec.ReceiveEof(server.connection.now());
+    EXPECT_EQ(server.bodies.size(), 1U) << "the peer has gone";
+  }
+  HeadsOnly server;
+  server.Receive(kPost);
+  const auto [request, responder] = server.connection.Take();
+  responder->Send({});
+  server.connection.Send(server.codec);
+  server.ReadBody(*responder);
+  EXPECT_EQ(server.bodies.size(), 1U) << "the request has been answered";
 }
 
 TEST_F(Http1ServerTest, AHeadThatTakesTooLongIsA408) {

@@ -15,13 +15,19 @@ namespace herald::http {
 
 // One request and its answer.
 struct Http2Server::Stream {
-  Stream(std::int32_t number, const std::shared_ptr<ServerCounters>& counters)
-      : id(number), charge(counters) {}
+  // How far the body has come.
+  enum class Body : std::uint8_t {
+    kUndecided,  // the handler has not asked for it: what the peer sends unasked is held
+    kReading,    // the handler waits for it
+    kOver,       // handed over, or not wanted: what still comes is dropped
+  };
+
+  explicit Stream(std::int32_t number) : id(number) {}
 
   const std::int32_t id;
   Request request{};
-  BodyCharge charge;
-  std::size_t head_bytes = 0;
+  std::string body{};
+  Body reading = Body::kUndecided;
   std::size_t fields = 0;
   int refusal = 0;       // the status with which it is refused, once its head is known to be bad
   bool is_head = false;  // the method is HEAD
@@ -29,12 +35,12 @@ struct Http2Server::Stream {
   bool ended = false;                    // the request is complete
   bool submitted = false;                // nghttp2 has the head of the answer
   bool deferred = false;                 // nghttp2 waits for more of the body
-  bool waiting = false;                  // for room for a large body
+  bool finite = false;                   // the answer is whole, or its end will come soon
   std::optional<std::size_t> length{};   // content-length
-  std::size_t reserved = 0;              // of large_bytes_
-  std::size_t unconsumed = 0;            // received and not given back to the window
-  SteadyTime began{};                    // the head was there
+  std::size_t unconsumed = 0;            // received and not given back to the windows
+  SteadyTime began{};                    // when the body was asked for
   SteadyTime progress{};                 // the peer last let us send
+  ReadRate rate{};                       // of the answer, while some of it waits
   std::optional<SteadyTime> answered{};  // all of the answer has been sent
   std::shared_ptr<Answer> answer{};
 };
@@ -67,15 +73,11 @@ struct Http2Server::Callbacks {
   static int OnBeginFrame(nghttp2_session* /*session*/, const nghttp2_frame_hd* head,
                           void* user_data) {
     Http2Server& self = Self(user_data);
-    self.in_block_ = head->type == NGHTTP2_HEADERS || head->type == NGHTTP2_CONTINUATION;
+    if (std::exchange(self.block_ignored_, head->type == NGHTTP2_HEADERS))
+      self.Charge(self.resets_, kResets, "heads of closed streams");
     switch (head->type) {
-      case NGHTTP2_CONTINUATION:
-        if (++self.continuations_ > kMaxContinuations)
-          self.Cut(NGHTTP2_ENHANCE_YOUR_CALM, "CONTINUATION");
-        break;
       case NGHTTP2_HEADERS:
-        self.continuations_ = 0;
-        self.block_since_ = self.now_;
+      case NGHTTP2_CONTINUATION:  // counted by the guard
         break;
       case NGHTTP2_DATA:
         if (head->length == 0 && (head->flags & NGHTTP2_FLAG_END_STREAM) == 0)
@@ -104,7 +106,7 @@ struct Http2Server::Callbacks {
                             void* user_data) {
     Http2Server& self = Self(user_data);
     if (frame->hd.type == NGHTTP2_HEADERS) {
-      self.in_block_ = false;  // and it is counted when it is answered with RST_STREAM
+      self.block_ignored_ = false;  // counted when it is answered with RST_STREAM
     } else {
       self.Charge(self.controls_, kControls, "invalid frames");
     }
@@ -113,20 +115,23 @@ struct Http2Server::Callbacks {
 
   static int OnBeginHeaders(nghttp2_session* /*session*/, const nghttp2_frame* frame,
                             void* user_data) {
-    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-      Self(user_data).BeginRequest(frame->hd.stream_id);
+    Http2Server& self = Self(user_data);
+    self.block_ignored_ = false;
+    self.block_bytes_ = 0;
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) self.BeginRequest(frame->hd.stream_id);
     return 0;
   }
 
   static int OnHeader(nghttp2_session* /*session*/, const nghttp2_frame* frame,
                       const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
                       std::size_t value_size, std::uint8_t /*flags*/, void* user_data) {
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;  // a trailer: nobody wants one
     Http2Server& self = Self(user_data);
-    Stream* stream = self.Find(frame->hd.stream_id);
-    if (stream == nullptr) return 0;
-    if (!self.AddField(*stream, View(name, name_size), View(value, value_size)))
-      self.Cut(NGHTTP2_ENHANCE_YOUR_CALM, "head far too large");
+    // The error keeps nghttp2 from decoding the rest of the frame.
+    if (!self.CountField(View(name, name_size), View(value, value_size)))
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;  // trailers are not used
+    if (Stream* stream = self.Find(frame->hd.stream_id))
+      self.AddField(*stream, View(name, name_size), View(value, value_size));
     return 0;
   }
 
@@ -135,7 +140,6 @@ struct Http2Server::Callbacks {
     if (frame->hd.type == NGHTTP2_SETTINGS) self.greeted_ = true;
     if (frame->hd.type == NGHTTP2_GOAWAY) self.leaving_ = true;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
-    self.in_block_ = false;
     Stream* stream = self.Find(frame->hd.stream_id);
     if (stream == nullptr) return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
@@ -147,8 +151,11 @@ struct Http2Server::Callbacks {
   static int OnData(nghttp2_session* session, std::uint8_t /*flags*/, std::int32_t id,
                     const std::uint8_t* data, std::size_t size, void* user_data) {
     Http2Server& self = Self(user_data);
-    nghttp2_session_consume_connection(session, size);
-    if (Stream* stream = self.Find(id)) self.AddBody(*stream, View(data, size));
+    if (Stream* stream = self.Find(id)) {
+      self.AddBody(*stream, View(data, size));
+    } else {
+      nghttp2_session_consume_connection(session, size);
+    }
     return 0;
   }
 
@@ -188,6 +195,8 @@ struct Http2Server::Callbacks {
       return NGHTTP2_ERR_DEFERRED;
     }
     stream.progress = self.now_;
+    stream.rate.Add(piece.bytes);
+    self.rate_.Add(piece.bytes);
     self.read_.push_back(stream.answer);
     return static_cast<ssize_t>(piece.bytes);
   }
@@ -229,7 +238,12 @@ struct Http2Server::Callbacks {
 };
 
 Http2Server::Http2Server(const CodecContext& context, SteadyTime now)
-    : context_(context), now_(now), idle_since_(now), block_since_(now) {
+    : context_(context),
+      now_(now),
+      idle_since_(now),
+      guard_({.max_continuations = kMaxContinuations,
+              .max_block_bytes = kMaxHeadFactor * context.options.max_header_bytes}) {
+  rate_.Restart(now);
   HERALD_CHECK(
       nghttp2_session_server_new2(&session_, Callbacks::All(), this, Callbacks::Options()) == 0,
       "out of memory");
@@ -251,14 +265,19 @@ Http2Server::~Http2Server() {
 
 void Http2Server::Receive(std::string_view bytes, SteadyTime now) {
   now_ = now;
-  if (gone_) return;
+  if (gone_ || !fault_.empty()) return;
+  const std::optional<Http2FrameGuard::Violation> violation = guard_.Check(bytes, now);
+  if (violation) bytes = bytes.substr(0, violation->at);
   const ssize_t used = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  if (used >= 0) return;
-  if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) return Cut(NGHTTP2_PROTOCOL_ERROR, "not HTTP/2");
-  // One of nghttp2's own bounds: answers to SETTINGS and PING that are not read, or
-  // entries of SETTINGS.
-  Cut(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
+  if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+    Cut(NGHTTP2_PROTOCOL_ERROR, "not HTTP/2");
+  } else if (used < 0) {
+    // One of nghttp2's own bounds: answers to SETTINGS and PING that are not read, or
+    // entries of SETTINGS.
+    Cut(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
+  }
+  if (violation) Cut(violation->code, violation->fault);
 }
 
 void Http2Server::ReceiveEof(SteadyTime now) {
@@ -278,19 +297,23 @@ void Http2Server::BeginRequest(std::int32_t id) {
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
     return;
   }
-  auto stream = std::make_unique<Stream>(id, context_.group->counters);
-  stream->began = now_;
-  streams_.emplace(id, std::move(stream));
+  streams_.emplace(id, std::make_unique<Stream>(id));
 }
 
-bool Http2Server::AddField(Stream& stream, std::string_view name, std::string_view value) {
-  const ServerOptions& options = context_.options;
+bool Http2Server::CountField(std::string_view name, std::string_view value) {
   constexpr std::size_t kFieldOverhead = 32;  // as RFC 9113 counts SETTINGS_MAX_HEADER_LIST_SIZE
-  stream.head_bytes += name.size() + value.size() + kFieldOverhead;
-  if (stream.head_bytes > options.max_header_bytes || ++stream.fields > options.max_header_fields) {
+  block_bytes_ += name.size() + value.size() + kFieldOverhead;
+  if (block_bytes_ <= kMaxHeadFactor * context_.options.max_header_bytes) return true;
+  Cut(NGHTTP2_ENHANCE_YOUR_CALM, "head far too large");
+  return false;
+}
+
+void Http2Server::AddField(Stream& stream, std::string_view name, std::string_view value) {
+  const ServerOptions& options = context_.options;
+  if (block_bytes_ > options.max_header_bytes || ++stream.fields > options.max_header_fields) {
     stream.refusal = 431;
     stream.request = {};
-    return stream.head_bytes <= kMaxHeadFactor * options.max_header_bytes;
+    return;
   }
   Request& request = stream.request;
   if (name == ":method") {
@@ -306,63 +329,17 @@ bool Http2Server::AddField(Stream& stream, std::string_view name, std::string_vi
     // nghttp2 has seen to it that this is a number.
     std::from_chars(value.data(), value.data() + value.size(), length);
     stream.length = length;
-    if (length > options.max_body_bytes) stream.refusal = 413;
   } else if (name == "expect") {
     stream.expects_continue = value == "100-continue";
   } else if (!name.starts_with(':') && !IsConnectionField(name)) {
     request.headers.Add(std::string(name), std::string(value));
   }
-  return true;
 }
 
 void Http2Server::EndHead(Stream& stream, bool end_stream) {
-  if (stream.refusal != 0) {
-    stream.ended = end_stream;
-    Refuse(stream, stream.refusal);
-  } else if (stream.expects_continue && !end_stream) {
-    const nghttp2_nv status = Field(":status", "100");
-    nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream.id, nullptr, &status, 1, nullptr);
-  }
-}
-
-void Http2Server::AddBody(Stream& stream, std::string_view bytes) {
-  if (stream.answer) return;  // refused: what still comes is not wanted
-  std::string& body = stream.request.body;
-  if (body.size() + bytes.size() > context_.options.max_body_bytes) return Refuse(stream, 413);
-  if (!stream.charge.Add(bytes.size(), context_.options.max_buffered_bytes))
-    return Refuse(stream, 503);
-  body.append(bytes);
-  stream.unconsumed += bytes.size();
-  if (stream.reserved > 0) {
-    nghttp2_session_consume_stream(session_, stream.id, std::exchange(stream.unconsumed, 0));
-  } else if (!stream.waiting && body.size() > kWindowBytes / 2 &&
-             stream.length.value_or(context_.options.max_body_bytes) > kWindowBytes) {
-    stream.waiting = true;
-    waiting_bodies_.push_back(stream.id);
-    GrantWaiting();
-  }
-}
-
-void Http2Server::GrantWaiting() {
-  const std::size_t most = kMaxLargeBodies * context_.options.max_body_bytes;
-  while (!waiting_bodies_.empty()) {
-    Stream* stream = Find(waiting_bodies_.front());
-    if (stream != nullptr && stream->waiting) {
-      const std::size_t wanted = stream->length.value_or(context_.options.max_body_bytes);
-      if (large_bytes_ > 0 && large_bytes_ + wanted > most) return;
-      large_bytes_ += wanted;
-      stream->reserved = wanted;
-      stream->waiting = false;
-      nghttp2_session_consume_stream(session_, stream->id, std::exchange(stream->unconsumed, 0));
-    }
-    waiting_bodies_.pop_front();
-  }
-}
-
-void Http2Server::EndRequest(Stream& stream) {
-  stream.ended = true;
-  stream.waiting = false;
-  if (stream.answer || !fault_.empty()) return;
+  stream.ended = end_stream;
+  if (stream.refusal != 0) return Refuse(stream, stream.refusal);
+  if (!fault_.empty()) return;
   const AnswerGroup& group = *context_.group;
   if (!held_.empty() || group.whole_bytes + group.streamed_bytes > group.max_queued_bytes) {
     held_.push_back(stream.id);
@@ -374,22 +351,88 @@ void Http2Server::EndRequest(Stream& stream) {
 void Http2Server::Dispatch(Stream& stream) {
   stream.answer = std::make_shared<Answer>(context_.group, stream.id);
   if (draining_) stream.answer->Drain();
+  stream.answer->Hold();
   context_.sink.OnRequest(std::move(stream.request), stream.answer);
+  FollowHandler(stream);
 }
 
-void Http2Server::DispatchHeld() {
+void Http2Server::FollowHandler(Stream& stream) {
+  stream.answer->Acknowledge();
+  if (stream.reading == Stream::Body::kUndecided && stream.answer->wants_body()) BeginBody(stream);
+  if (!stream.submitted) SubmitAnswer(stream);
+}
+
+void Http2Server::BeginBody(Stream& stream) {
+  Answer& answer = *stream.answer;
+  const std::size_t known = stream.ended ? stream.body.size() : stream.length.value_or(0);
+  if (!answer.ReserveBody(known) || !answer.GrowBody(stream.body.size())) return DropBody(stream);
+  stream.reading = Stream::Body::kReading;
+  stream.began = now_;
+  Consume(stream);
+  if (stream.ended) return EndRequest(stream);
+  if (stream.expects_continue && stream.body.empty()) {
+    const nghttp2_nv status = Field(":status", "100");
+    nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream.id, nullptr, &status, 1, nullptr);
+  }
+}
+
+void Http2Server::AddBody(Stream& stream, std::string_view bytes) {
+  stream.unconsumed += bytes.size();
+  switch (stream.reading) {
+    case Stream::Body::kUndecided:
+      stream.body.append(bytes);
+      return;
+    case Stream::Body::kReading:
+      if (!stream.answer->GrowBody(stream.body.size() + bytes.size())) return DropBody(stream);
+      stream.body.append(bytes);
+      return Consume(stream);
+    case Stream::Body::kOver:
+      return DropBody(stream);
+  }
+}
+
+void Http2Server::Consume(Stream& stream) {
+  const std::size_t bytes = std::exchange(stream.unconsumed, 0);
+  if (bytes == 0) return;
+  nghttp2_session_consume_connection(session_, bytes);
+  nghttp2_session_consume_stream(session_, stream.id, bytes);
+}
+
+void Http2Server::DropBody(Stream& stream) {
+  stream.reading = Stream::Body::kOver;
+  stream.body = {};
+  // The stream gets no window, so that little more comes; the others must not suffer.
+  if (const std::size_t bytes = std::exchange(stream.unconsumed, 0); bytes > 0)
+    nghttp2_session_consume_connection(session_, bytes);
+}
+
+void Http2Server::EndRequest(Stream& stream) {
+  stream.ended = true;
+  if (stream.reading != Stream::Body::kReading) return;
+  stream.reading = Stream::Body::kOver;
+  stream.answer->Hold();
+  stream.answer->GiveBody(std::move(stream.body));
+  FollowHandler(stream);
+}
+
+bool Http2Server::DispatchHeld() {
   const AnswerGroup& group = *context_.group;
+  bool dispatched = false;
   while (!held_.empty() && group.whole_bytes + group.streamed_bytes <= group.max_queued_bytes) {
     const std::int32_t id = held_.front();
     held_.pop_front();
-    if (Stream* stream = Find(id); stream != nullptr && !stream->answer) Dispatch(*stream);
+    if (Stream* stream = Find(id); stream != nullptr && !stream->answer) {
+      Dispatch(*stream);
+      dispatched = true;
+    }
   }
+  return dispatched;
 }
 
 void Http2Server::Refuse(Stream& stream, int status) {
   if (stream.answer) return;
   stream.request = {};
-  stream.waiting = false;
+  DropBody(stream);
   stream.answer = std::make_shared<Answer>(context_.group, stream.id);
   stream.answer->Send(PlainAnswer(status, ReasonPhrase(status)));
   SubmitAnswer(stream);
@@ -399,15 +442,15 @@ void Http2Server::OnAnswer(Answer& answer, SteadyTime now) {
   now_ = now;
   Stream* stream = Find(answer.stream());
   if (stream == nullptr || stream->answer.get() != &answer) return;
+  if (!stream->submitted) return FollowHandler(*stream);
   answer.Acknowledge();
-  if (!stream->submitted) {
-    SubmitAnswer(*stream);
-  } else if (answer.Read(nullptr, 0).aborted) {
+  if (answer.Read(nullptr, 0).aborted) {
     // Now, and not when the peer has room for more of it.
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
   } else if (stream->deferred) {
     stream->deferred = false;
     stream->progress = now;
+    stream->rate.Restart(now);
     nghttp2_session_resume_data(session_, stream->id);
   }
 }
@@ -419,6 +462,9 @@ void Http2Server::SubmitAnswer(Stream& stream) {
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
     return;
   }
+  // Answered without the body, or with a part of it.
+  DropBody(stream);
+  stream.answer->DropBody();
   MakeSendable(head->status, head->headers);
   const bool has_body = !IsBodiless(head->status) && !stream.is_head;
   const std::string status = fmt::format("{}", head->status);
@@ -433,7 +479,9 @@ void Http2Server::SubmitAnswer(Stream& stream) {
   if (head->whole && !IsBodiless(head->status)) fields.push_back(Field("content-length", length));
 
   stream.submitted = true;
+  stream.finite = head->finite;
   stream.progress = now_;
+  stream.rate.Restart(now_);
   nghttp2_data_provider body{};
   body.source.ptr = &stream;
   body.read_callback = Callbacks::ReadBody;
@@ -445,16 +493,23 @@ void Http2Server::SubmitAnswer(Stream& stream) {
 void Http2Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
   now_ = now;
   if (gone_) return;
-  while (out.size() < limit) {
-    const std::uint8_t* data = nullptr;
-    const ssize_t size = nghttp2_session_mem_send(session_, &data);
-    if (size < 0) Cut(NGHTTP2_INTERNAL_ERROR, "cannot be answered");
-    if (size <= 0) break;
-    out.append(View(data, static_cast<std::size_t>(size)));
-  }
-  for (const std::shared_ptr<Answer>& answer : read_) answer->TellDrained();
-  read_.clear();
-  DispatchHeld();
+  do {
+    while (out.size() < limit) {
+      const std::uint8_t* data = nullptr;
+      const ssize_t size = nghttp2_session_mem_send(session_, &data);
+      if (size < 0) Cut(NGHTTP2_INTERNAL_ERROR, "cannot be answered");
+      if (size <= 0) break;
+      out.append(View(data, static_cast<std::size_t>(size)));
+    }
+    for (const std::shared_ptr<Answer>& answer : read_) answer->TellDrained();
+    read_.clear();
+    // What these are answered with at once is sent at once: nobody else calls for it.
+  } while (DispatchHeld());
+  if (context_.group->whole_bytes == 0) rate_.Restart(now);
+}
+
+bool Http2Server::IsBlocked(const Stream& stream) const {
+  return nghttp2_session_get_stream_remote_window_size(session_, stream.id) <= 0;
 }
 
 void Http2Server::CloseStream(std::int32_t id) {
@@ -463,8 +518,7 @@ void Http2Server::CloseStream(std::int32_t id) {
   const std::unique_ptr<Stream> stream = std::move(found->second);
   streams_.erase(found);
   idle_since_ = now_;
-  large_bytes_ -= stream->reserved;
-  if (stream->reserved > 0) GrantWaiting();
+  DropBody(*stream);
   if (stream->answer) stream->answer->Release();
 }
 
@@ -474,26 +528,40 @@ void Http2Server::Tick(SteadyTime now) {
   const ServerOptions& options = context_.options;
   if (!greeted_ && now - idle_since_ >= options.header_timeout)
     return Cut(NGHTTP2_SETTINGS_TIMEOUT, "no SETTINGS");
-  if (in_block_ && now - block_since_ >= options.header_timeout)
+  if (guard_.in_block() && now - guard_.block_since() >= options.header_timeout)
     return Cut(NGHTTP2_ENHANCE_YOUR_CALM, "a head took too long");
   if (streams_.empty() && now - idle_since_ >= options.idle_timeout) Drain(now);
 
   std::vector<Stream*> late;
   std::vector<std::int32_t> unwanted;
+  const auto is_too_slow = [&](ReadRate& rate) {
+    return rate.IsTooSlow(now, options.write_timeout, options.min_read_bytes_per_second);
+  };
+  bool connection_waits = false;  // a finite answer, and not because of its stream
   for (const auto& [id, stream] : streams_) {
-    const bool slow_body = !stream->ended && now - stream->began >= options.body_timeout;
-    const bool unread = stream->submitted && !stream->deferred && stream->answer->queued() > 0 &&
-                        now - stream->progress >= options.write_timeout;
-    if ((slow_body && !stream->answer) || unread) late.push_back(stream.get());
+    const bool slow_body =
+        stream->reading == Stream::Body::kReading && now - stream->began >= options.body_timeout;
+    const bool waits = stream->submitted && !stream->deferred && stream->answer->queued() > 0;
+    const bool unread = waits && now - stream->progress >= options.write_timeout;
+    const bool slow_read = waits && stream->finite && is_too_slow(stream->rate);
+    const bool blocked = waits && stream->finite && IsBlocked(*stream);
+    if (waits && stream->finite && !blocked) connection_waits = true;
+    if (slow_body || unread || (slow_read && blocked)) late.push_back(stream.get());
     if (now - stream->answered.value_or(now) >= kResetDelay) unwanted.push_back(id);
+  }
+  if (!connection_waits) {
+    rate_.Restart(now);
+  } else if (is_too_slow(rate_)) {
+    return Cut(NGHTTP2_ENHANCE_YOUR_CALM, "it reads too slowly");
   }
   for (const std::int32_t id : unwanted)
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
   for (Stream* stream : late) {
-    if (stream->answer) {
+    if (stream->submitted) {
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
     } else {
-      Refuse(*stream, 408);
+      DropBody(*stream);
+      stream->answer->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
     }
   }
 }

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/token_bucket.h"
+#include "http/http2_frame_guard.h"
+#include "http/read_rate.h"
 #include "http/server_codec.h"
 
 struct nghttp2_session;
@@ -20,15 +22,16 @@ namespace herald::http {
 //
 // What one connection may cost:
 //   streams        ServerOptions::max_streams at once; more are refused
-//   heads          max_header_bytes and max_header_fields: 431; a block of more than
-//                  kMaxHeadFactor times the bytes, or of more than kMaxContinuations
-//                  frames: the connection is cut
-//   bodies         the first kWindowBytes of each stream, and beyond that what fits into
-//                  kMaxLargeBodies bodies of max_body_bytes: the other streams get no
-//                  further window until one of these has been answered. They wait in
-//                  turn, each for all that it needs, so they cannot block each other
+//   heads          max_header_bytes and max_header_fields: 431. Any header block, also a trailer
+//                  or one that is ignored: at most kMaxContinuations frames and kMaxHeadFactor
+//                  times max_header_bytes, compressed and, unless ignored, decoded (decoding what
+//                  is ignored costs no more than its bytes); otherwise the connection is cut
+//   bodies         kConnectionWindowBytes for all streams together, until the handler
+//                  asks for a body; from then on it decides how much it has room for
 //   answers        see AnswerGroup; while more than max_queued_bytes wait to be read, new
-//                  requests wait as well
+//                  requests wait as well. A finite answer whose stream's window the peer opens at
+//                  less than min_read_bytes_per_second is reset; where the connection's window, or
+//                  the socket, takes less than that of all answers, the connection is cut
 //   cheap frames   what costs the peer nothing and us something: see the limits below
 //
 // Thread-confined.
@@ -53,7 +56,6 @@ class Http2Server final : public ServerCodec {
   static constexpr std::int32_t kWindowBytes = 65'535;
   // The window of all streams together, so that a burst of small bodies needs no update.
   static constexpr std::int32_t kConnectionWindowBytes = 1024 * 1024;
-  static constexpr std::size_t kMaxLargeBodies = 4;
   static constexpr std::size_t kMaxHeadFactor = 4;
   static constexpr std::size_t kMaxContinuations = 8;  // frames of one head, 16 KiB each
 
@@ -65,7 +67,8 @@ class Http2Server final : public ServerCodec {
   // Streams that the peer resets, or makes us reset by breaking or exceeding what it was
   // told: each may have made us do all the work of a request ("rapid reset",
   // CVE-2023-44487, and "made you reset", CVE-2025-8671). A client that stops a thousand
-  // watches at once is served; one that goes on like that is not.
+  // watches at once is served; one that goes on like that is not. Header blocks that are
+  // ignored count as well, because decoding them is work.
   static constexpr TokenBucket::Limits kResets{.qps = 50, .burst = 1'000};
   // SETTINGS and PING, which must be answered, PRIORITY, empty DATA and frames that are
   // invalid. Honest clients send a handful, and a ping now and then. (Frames of unknown
@@ -83,16 +86,27 @@ class Http2Server final : public ServerCodec {
 
   Stream* Find(std::int32_t id);
   void BeginRequest(std::int32_t id);
-  // False: the block is beyond all measure.
-  bool AddField(Stream& stream, std::string_view name, std::string_view value);
+  // Counts a field of any header block. False: the connection was cut for it.
+  bool CountField(std::string_view name, std::string_view value);
+  void AddField(Stream& stream, std::string_view name, std::string_view value);
   void EndHead(Stream& stream, bool end_stream);
   void AddBody(Stream& stream, std::string_view bytes);
-  void GrantWaiting();
   void EndRequest(Stream& stream);
   void Dispatch(Stream& stream);
-  void DispatchHeld();
+  // Returns whether there were any for which there is room now.
+  bool DispatchHeld();
+  // Follows what the handler has done with the request so far.
+  void FollowHandler(Stream& stream);
+  // The body was asked for: reads it, or hands it over where it is there.
+  void BeginBody(Stream& stream);
+  // What has been received of the body, and what is still to come, is not wanted.
+  void DropBody(Stream& stream);
+  // Gives back to the windows what has been received and is in its place.
+  void Consume(Stream& stream);
   void Refuse(Stream& stream, int status);
   void SubmitAnswer(Stream& stream);
+  // Whether the window of the stream, rather than the connection, keeps the answer from being sent.
+  bool IsBlocked(const Stream& stream) const;
   void CloseStream(std::int32_t id);
   // Counts a frame of the peer against a bucket; cuts the connection when it is empty.
   void Charge(TokenBucket& bucket, const TokenBucket::Limits& limits, std::string_view what);
@@ -102,20 +116,19 @@ class Http2Server final : public ServerCodec {
   nghttp2_session* session_ = nullptr;
   std::unordered_map<std::int32_t, std::unique_ptr<Stream>> streams_;
   std::string_view fault_;
-  SteadyTime now_;                 // of the call that is being served
-  SteadyTime idle_since_;          // when the last stream ended
-  SteadyTime block_since_;         // when the head that is being read began
-  bool in_block_ = false;          // HEADERS has come, END_HEADERS has not
-  std::size_t continuations_ = 0;  // frames of that head
+  SteadyTime now_;               // of the call that is being served
+  SteadyTime idle_since_;        // when the last stream ended
+  Http2FrameGuard guard_;        // sees all bytes before nghttp2
+  std::size_t block_bytes_ = 0;  // decoded, of the header block that is being read
+  bool block_ignored_ = false;   // nghttp2 has not announced the fields of the last HEADERS
   bool draining_ = false;
   bool greeted_ = false;  // the peer's SETTINGS have come
   bool leaving_ = false;  // and its GOAWAY: it asks for nothing more
   bool gone_ = false;     // nothing is received or produced any more
 
-  std::size_t large_bytes_ = 0;                // reserved for bodies over the window
-  std::deque<std::int32_t> waiting_bodies_;    // streams that wait for such room
   std::deque<std::int32_t> held_;              // requests that wait for answers to be read
   std::vector<std::shared_ptr<Answer>> read_;  // answers read from in this Produce()
+  ReadRate rate_;                              // of all answers, while a finite one waits
 
   TokenBucket resets_;
   TokenBucket controls_;

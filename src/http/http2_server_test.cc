@@ -190,8 +190,11 @@ std::string Greeting() { return std::string(kPreface) + Frame(NGHTTP2_SETTINGS, 
 
 // A server and a client that hear each other when they are told to.
 struct Conversation {
-  explicit Conversation(ServerOptions options = {}, bool manual_window = false)
-      : connection(std::move(options)),
+  static constexpr std::size_t kMaxBodyBytes = std::size_t{4} * 1024 * 1024;
+
+  explicit Conversation(ServerOptions options = {}, std::size_t max_body_bytes = kMaxBodyBytes,
+                        bool manual_window = false)
+      : connection(std::move(options), max_body_bytes),
         codec(connection.context(), connection.now()),
         client(manual_window) {}
 
@@ -199,6 +202,7 @@ struct Conversation {
   void Talk() {
     for (;;) {
       const std::string asked = client.Talk();
+      received += asked.size();
       if (!asked.empty()) codec.Receive(asked, connection.now());
       const std::string answered = connection.Send(codec);
       if (!answered.empty()) client.Listen(answered);
@@ -233,6 +237,7 @@ struct Conversation {
   FakeConnection connection;
   Http2Server codec;
   TestClient client;
+  std::size_t received = 0;  // bytes of the client
 };
 
 TEST(Http2Server, HandsOverTheMessageWithoutWhatBelongsToTheConnection) {
@@ -326,44 +331,84 @@ TEST(Http2Server, CarriesLargeBodiesBothWays) {
   EXPECT_TRUE(c.client.reply(id).ended);
 }
 
-TEST(Http2Server, LargeBodiesWaitForEachOtherAndAllArrive) {
-  ServerOptions options;
-  options.max_body_bytes = 1'000'000;
-  Conversation c(options);
-  constexpr int kStreams = 20;
-  const std::string body(900'000, 'x');
-  for (int i = 0; i < kStreams; ++i) c.client.Ask("PUT", "/", {}, body);
-  c.Talk();
-  // Each of the others has at most a window's worth here.
-  EXPECT_EQ(c.connection.requests.size(), Http2Server::kMaxLargeBodies);
-  int answered = 0;
-  while (!c.connection.requests.empty()) {
-    auto [request, responder] = c.connection.Take();
-    EXPECT_EQ(request.body, body);
-    responder->Send({});
-    ++answered;
-    c.Talk();
+// A conversation whose handler keeps the heads and reads no body by itself.
+struct HeadsOnly : Conversation {
+  HeadsOnly() {
+    connection.handler = [this](Request request, const Peer&,
+                                std::shared_ptr<Responder> responder) {
+      connection.requests.push_back({std::move(request), std::move(responder)});
+    };
   }
-  EXPECT_EQ(answered, kStreams);
+  void ReadBody(Responder& responder, std::size_t max_bytes,
+                std::function<bool(std::size_t)> reserve = {}) {
+    responder.ReadBody({.max_bytes = max_bytes,
+                        .reserve = std::move(reserve),
+                        .done = [this](Result<std::string> body) {
+                          bodies.push_back(body ? *body : body.error().message());
+                        }});
+  }
+  std::vector<std::string> bodies;
+};
+
+TEST(Http2Server, ReadsABodyWhenTheHandlerAsksForIt) {
+  HeadsOnly c;
+  const std::string body(900'000, 'x');
+  const std::int32_t id = c.client.Ask("PUT", "/", {}, body);
+  c.Talk();
+  ASSERT_EQ(c.connection.requests.size(), 1U) << "the head is there";
+  const auto [request, responder] = c.connection.Take();
+  EXPECT_EQ(request.body, "");
+  c.ReadBody(*responder, 1'000'000);
+  c.Talk();
+  EXPECT_EQ(c.bodies, std::vector<std::string>{body});
+  responder->Send({});
+  c.Talk();
+  EXPECT_TRUE(c.client.reply(id).ended);
 }
 
-TEST(Http2Server, AStreamThatWaitsForRoomAndGoesAwayLeavesItsPlaceToOthers) {
-  ServerOptions options;
-  options.max_body_bytes = 1'000'000;
-  Conversation c(options);
+TEST(Http2Server, BodiesThatNobodyAsksForTakeNoMoreThanTheWindowOfTheConnection) {
+  HeadsOnly c;
   const std::string body(900'000, 'x');
-  std::vector<std::int32_t> ids;
-  for (int i = 0; i < 8; ++i) ids.push_back(c.client.Ask("PUT", "/", {}, body));
+  for (int i = 0; i < 100; ++i) c.client.Ask("PUT", "/", {}, body);
   c.Talk();
-  for (const std::int32_t id : ids) {
-    nghttp2_submit_rst_stream(c.client.session(), NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
-  }
+  EXPECT_EQ(c.connection.requests.size(), 100U);
+  EXPECT_LE(c.received, Http2Server::kConnectionWindowBytes + 100'000);
+  // Those that are refused by their heads leave the room to others.
+  while (c.connection.requests.size() > 1) c.connection.Take().responder->Send({.status = 401});
   c.Talk();
-  c.connection.requests.clear();
-  c.client.Ask("PUT", "/last", {}, body);
+  const auto [request, responder] = c.connection.Take();
+  c.ReadBody(*responder, 1'000'000);
   c.Talk();
-  ASSERT_EQ(c.connection.requests.size(), 1U);
-  EXPECT_EQ(c.connection.Take().request.target, "/last");
+  EXPECT_EQ(c.bodies, std::vector<std::string>{body});
+}
+
+TEST(Http2Server, AsksForRoomBeforeItReadsABody) {
+  HeadsOnly c;
+  const std::int32_t id = c.client.Ask("PUT", "/", {{"content-length", "5"}}, "abcde");
+  c.Talk();
+  const auto [request, responder] = c.connection.Take();
+  std::size_t asked = 0;
+  c.ReadBody(*responder, 100, [&asked](std::size_t bytes) {
+    asked = bytes;
+    return false;
+  });
+  c.Talk();
+  EXPECT_EQ(asked, 5U);
+  ASSERT_EQ(c.bodies.size(), 1U) << "the handler knows that there is no room";
+  responder->Send({.status = 429});
+  c.Talk();
+  EXPECT_EQ(c.client.reply(id).status, "429");
+}
+
+TEST(Http2Server, ReportsABodyThatNeverComes) {
+  HeadsOnly c;
+  const std::int32_t id = c.client.Ask("PUT", "/", {}, std::string(900'000, 'x'));
+  c.Talk();
+  const auto [request, responder] = c.connection.Take();
+  nghttp2_submit_rst_stream(c.client.session(), NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
+  c.Talk();
+  c.ReadBody(*responder, 1'000'000);
+  EXPECT_EQ(c.bodies.size(), 1U);
 }
 
 struct RefusalCase {
@@ -377,7 +422,6 @@ TEST(Http2Server, RefusesWithTheRightStatusAndGoesOn) {
   ServerOptions options;
   options.max_header_bytes = 1000;
   options.max_header_fields = 10;
-  options.max_body_bytes = 100;
   Headers many;
   for (int i = 0; i < 7; ++i) many.Add("a", "b");
   const RefusalCase cases[] = {
@@ -388,7 +432,7 @@ TEST(Http2Server, RefusesWithTheRightStatusAndGoesOn) {
   };
   for (const RefusalCase& refusal : cases) {
     SCOPED_TRACE(refusal.why);
-    Conversation c(options);
+    Conversation c(options, 100);
     const std::int32_t id = c.client.Ask("POST", "/", refusal.headers, refusal.body);
     c.Talk();
     EXPECT_TRUE(c.connection.requests.empty());
@@ -403,9 +447,7 @@ TEST(Http2Server, RefusesWithTheRightStatusAndGoesOn) {
 }
 
 TEST(Http2Server, TellsWhoSendsTooLongABodyToStop) {
-  ServerOptions options;
-  options.max_body_bytes = 100;
-  Conversation c(options);
+  Conversation c({}, 100);
   const std::int32_t id = c.client.Ask("POST", "/", {}, std::string(1'000'000, 'x'));
   c.Talk();
   EXPECT_EQ(c.client.reply(id).status, "413");
@@ -416,29 +458,10 @@ TEST(Http2Server, TellsWhoSendsTooLongABodyToStop) {
   EXPECT_EQ(c.client.reply(id).code, static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
 }
 
-TEST(Http2Server, BodiesOfAllStreamsTogetherHaveABound) {
-  ServerOptions options;
-  options.max_buffered_bytes = 100;
-  Conversation c(options);
-  c.client.Ask("POST", "/first", {}, std::string(60, 'x'));
-  const std::int32_t second = c.client.Ask("POST", "/second", {}, std::string(60, 'x'));
-  c.Talk();
-  ASSERT_EQ(c.connection.requests.size(), 1U);
-  EXPECT_EQ(c.client.reply(second).status, "503");
-  EXPECT_EQ(c.client.reply(second).headers.Get("retry-after"), "1");
-  c.connection.Take().responder->Send({});
-  c.Talk();
-  EXPECT_EQ(c.connection.counters->body_bytes, 0U);
-  c.client.Ask("POST", "/third", {}, std::string(60, 'x'));
-  c.Talk();
-  EXPECT_EQ(c.connection.requests.size(), 1U);
-}
-
 TEST(Http2Server, TakesWhatIsJustWithinTheBounds) {
   ServerOptions options;
   options.max_header_fields = 5;  // four of them are HTTP/2's own
-  options.max_body_bytes = 100;
-  Conversation c(options);
+  Conversation c(options, 100);
   c.client.Ask("POST", "/", {{"a", "b"}}, std::string(100, 'x'));
   c.Talk();
   EXPECT_EQ(c.connection.requests.size(), 1U);
@@ -508,7 +531,7 @@ TEST(Http2Server, StreamsAndFlushesTheHeadAtOnce) {
 }
 
 TEST(Http2Server, KeepsInTheQueueWhatThePeerDoesNotReadAndGivesItUpInTheEnd) {
-  Conversation c({}, /*manual_window=*/true);
+  Conversation c({}, Conversation::kMaxBodyBytes, /*manual_window=*/true);
   const std::int32_t id = c.client.Ask("GET", "/watch");
   c.Talk();
   auto [request, responder] = c.connection.Take();
@@ -543,8 +566,130 @@ TEST(Http2Server, KeepsInTheQueueWhatThePeerDoesNotReadAndGivesItUpInTheEnd) {
   EXPECT_EQ(c.connection.group->streamed_bytes, 0U);
 }
 
+// A client that has asked for a list of 300,000 bytes, has taken the first 65,535 of it, and lets
+// more through only when told.
+struct SlowReader {
+  explicit SlowReader(ResponseHead head = {.finite = true})
+      : c({}, Conversation::kMaxBodyBytes, /*manual_window=*/true) {
+    id = c.client.Ask("GET", "/list");
+    c.Talk();
+    responder = c.connection.Take().responder;
+    responder->Start(std::move(head));
+    responder->Write(MakeChunk(std::string(300'000, 'x')));
+    responder->End();
+    c.Talk();
+  }
+  // Opens the window of the stream or, with 0, of the connection.
+  void Open(std::int32_t window, std::int32_t bytes) {
+    nghttp2_submit_window_update(c.client.session(), NGHTTP2_FLAG_NONE, window, bytes);
+    c.Talk();
+  }
+  // A client that is alive.
+  void Ping() {
+    nghttp2_submit_ping(c.client.session(), NGHTTP2_FLAG_NONE, nullptr);
+    c.Talk();
+  }
+  bool reset() { return c.client.reply(id).closed && !c.client.reply(id).ended; }
+
+  Conversation c;
+  std::int32_t id = 0;
+  std::shared_ptr<Responder> responder;
+};
+
+constexpr std::int32_t kPlenty = 1'000'000;
+
+TEST(Http2Server, AListWhoseWindowIsOpenedByteByByteIsReset) {
+  SlowReader reader;
+  reader.Open(0, kPlenty);
+  for (int waited = 10; waited < 30; waited += 10) {
+    reader.c.Wait(seconds(10));
+    reader.Open(reader.id, 1);
+    reader.Ping();
+    EXPECT_FALSE(reader.reset());
+  }
+  reader.c.Wait(seconds(10));
+  reader.c.Talk();
+  // The first window is that in which the list began, with its 65,535 bytes.
+  EXPECT_FALSE(reader.reset());
+  for (int waited = 10; waited <= 30; waited += 10) {
+    reader.Open(reader.id, 1);
+    EXPECT_FALSE(reader.reset());
+    reader.c.Wait(seconds(10));
+    reader.Ping();
+  }
+  EXPECT_TRUE(reader.reset());
+  EXPECT_EQ(reader.c.client.reply(reader.id).code, static_cast<std::uint32_t>(NGHTTP2_CANCEL));
+  EXPECT_EQ(reader.c.connection.group->whole_bytes, 0U);
+  // The connection goes on.
+  EXPECT_EQ(reader.c.client.goaway, std::nullopt);
+}
+
+TEST(Http2Server, AConnectionWhoseWindowIsOpenedByteByByteIsCut) {
+  SlowReader reader;
+  reader.Open(reader.id, kPlenty);
+  for (int waited = 10; waited <= 60; waited += 10) {
+    EXPECT_EQ(reader.c.client.goaway, std::nullopt) << "after " << waited - 10 << " s";
+    reader.Open(0, 1);
+    reader.c.Wait(seconds(10));
+    reader.Ping();
+  }
+  EXPECT_EQ(reader.c.client.goaway, static_cast<std::uint32_t>(NGHTTP2_ENHANCE_YOUR_CALM));
+}
+
+TEST(Http2Server, AListThatIsNeverReadIsResetWhateverElseThePeerSays) {
+  SlowReader reader;
+  reader.Open(0, kPlenty);
+  for (int waited = 10; waited <= 30; waited += 10) {
+    EXPECT_FALSE(reader.reset());
+    reader.c.Wait(seconds(10));
+    reader.Ping();
+  }
+  EXPECT_TRUE(reader.reset());
+}
+
+TEST(Http2Server, AListIsServedAtTheLowestRate) {
+  SlowReader reader;
+  while (reader.responder->queued() > 0) {
+    for (int second = 0; second < 30; ++second) {
+      reader.Open(0, 1024);
+      reader.Open(reader.id, 1024);
+      reader.c.Wait(seconds(1));
+    }
+    ASSERT_FALSE(reader.reset());
+    ASSERT_EQ(reader.c.client.goaway, std::nullopt);
+  }
+  EXPECT_TRUE(reader.c.client.reply(reader.id).ended);
+}
+
+TEST(Http2Server, AWatchMayBeReadSlowly) {
+  SlowReader reader({.finite = false});
+  for (int waited = 0; waited <= 600; waited += 10) {
+    reader.Open(0, 1);
+    reader.Open(reader.id, 1);
+    reader.c.Wait(seconds(10));
+    ASSERT_FALSE(reader.reset());
+  }
+  EXPECT_EQ(reader.c.client.goaway, std::nullopt);
+}
+
+TEST(Http2Server, AListThatTheServerIsSlowToWriteIsNotReset) {
+  Conversation c;
+  const std::int32_t id = c.client.Ask("GET", "/list");
+  c.Talk();
+  const std::shared_ptr<Responder> responder = c.connection.Take().responder;
+  responder->Start({.finite = true});
+  for (int waited = 0; waited < 120; waited += 20) {
+    responder->Write(MakeChunk("x"));
+    c.Talk();
+    c.Wait(seconds(20));
+  }
+  responder->End();
+  c.Talk();
+  EXPECT_TRUE(c.client.reply(id).ended);
+}
+
 TEST(Http2Server, AStreamThatIsNotReadDoesNotHoldBackOthers) {
-  Conversation c({}, /*manual_window=*/true);
+  Conversation c({}, Conversation::kMaxBodyBytes, /*manual_window=*/true);
   const std::int32_t slow = c.client.Ask("GET", "/slow");
   c.Talk();
   auto first = c.connection.Take();
@@ -566,7 +711,7 @@ TEST(Http2Server, AStreamThatIsNotReadDoesNotHoldBackOthers) {
 TEST(Http2Server, RequestsWaitWhileTooMuchIsUnread) {
   ServerOptions options;
   options.max_queued_bytes = 100'000;
-  Conversation c(options, /*manual_window=*/true);
+  Conversation c(options, Conversation::kMaxBodyBytes, /*manual_window=*/true);
   const std::int32_t first = c.client.Ask("GET", "/list");
   c.Talk();
   c.connection.Take().responder->Send({.body = std::string(200'000, 'x')});
@@ -584,10 +729,28 @@ TEST(Http2Server, RequestsWaitWhileTooMuchIsUnread) {
   EXPECT_EQ(c.connection.Take().request.target, "/next");
 }
 
+TEST(Http2Server, ARequestThatWaitedIsAnsweredWhenAnotherIsGivenUp) {
+  ServerOptions options;
+  options.max_queued_bytes = 10'000;
+  Conversation c(options, Conversation::kMaxBodyBytes, /*manual_window=*/true);
+  c.connection.handler = [](const Request& request, const Peer&,
+                            const std::shared_ptr<Responder>& responder) {
+    responder->Send({.body = request.target == "/long" ? std::string(200'000, 'x') : "short"});
+  };
+  const std::int32_t unread = c.client.Ask("GET", "/long");
+  const std::int32_t waiting = c.client.Ask("GET", "/short");
+  c.Talk();
+  EXPECT_EQ(c.client.reply(waiting).status, "");
+  nghttp2_submit_rst_stream(c.client.session(), NGHTTP2_FLAG_NONE, unread, NGHTTP2_CANCEL);
+  nghttp2_session_consume_connection(c.client.session(), 65'535);
+  c.Talk();
+  EXPECT_EQ(c.client.reply(waiting).body, "short");
+}
+
 TEST(Http2Server, StreamsThatKeepToTheirShareAreNotCut) {
   ServerOptions options;
   options.max_queued_bytes = 100'000;
-  Conversation c(options, /*manual_window=*/true);
+  Conversation c(options, Conversation::kMaxBodyBytes, /*manual_window=*/true);
   constexpr std::size_t kStreams = 20;
   std::vector<std::shared_ptr<Responder>> streams;
   for (std::size_t i = 0; i < kStreams; ++i) {
@@ -616,7 +779,7 @@ TEST(Http2Server, StreamsThatKeepToTheirShareAreNotCut) {
 TEST(Http2Server, OnePieceOfAStreamIsTakenWhateverItsSize) {
   ServerOptions options;
   options.max_queued_bytes = 10'000;
-  Conversation c(options, /*manual_window=*/true);
+  Conversation c(options, Conversation::kMaxBodyBytes, /*manual_window=*/true);
   c.client.Ask("GET", "/watch");
   c.Talk();
   const auto stream = c.connection.Take().responder;
@@ -792,18 +955,160 @@ TEST(Http2Server, ABreachOfTheProtocolIsCut) {
   c.ExpectCut(NGHTTP2_PROTOCOL_ERROR);
 }
 
+// A field of 1,920 bytes that enters HPACK's table, then `times` references of one byte each.
+std::string Bomb(std::size_t times) {
+  return std::string("\x40\x01\x61\x7f\x81\x0e", 6) + std::string(1920, 'x') +
+         std::string(times, '\xbe');
+}
+
 TEST(Http2Server, AHeadFarOverTheBoundIsCut) {
   ServerOptions options;
   options.max_header_bytes = 4000;
   Conversation c(options);
   c.Receive(Greeting());
-  // One field put into HPACK's table, then named again and again with one byte each.
-  std::string block(kGetBlock);
-  block += std::string("\x40\x01\x61\x7f\x81\x0e", 6) + std::string(2048, 'x');
-  block += std::string(10'000, '\xbe');
-  c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1, block));
+  c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1,
+                  std::string(kGetBlock) + Bomb(/*times=*/10'000)));
   EXPECT_TRUE(c.connection.requests.empty());
   c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+TEST(Http2Server, AHeadWhosePayloadTakesTooLongIsCut) {
+  Conversation c;
+  c.Receive(Greeting());
+  const std::string frame = Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kGetBlock);
+  c.Receive(std::string_view(frame).substr(0, frame.size() - 1));
+  c.Wait(milliseconds(9'999));
+  EXPECT_EQ(c.GoAway(), std::nullopt);
+  c.Wait(milliseconds(1));
+  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+TEST(Http2Server, TrailersFarOverTheBoundAreCut) {
+  ServerOptions options;
+  options.max_header_bytes = 4000;
+  Conversation c(options);
+  c.Receive(Greeting() + Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kGetBlock));
+  c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1,
+                  Bomb(/*times=*/5)));
+  EXPECT_EQ(c.GoAway(), std::nullopt);
+  c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 3, kGetBlock));
+  c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 3,
+                  Bomb(/*times=*/10)));
+  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+// GET / in which :method comes twice: from there on nghttp2 ignores the block.
+const std::string kBrokenBlock = std::string(kGetBlock.substr(0, 1)) + std::string(kGetBlock);
+
+TEST(Http2Server, ABrokenHeadFarOverTheBoundIsCut) {
+  ServerOptions options;
+  options.max_header_bytes = 4000;
+  Conversation c(options);
+  c.Receive(Greeting());
+  c.Receive(Frame(NGHTTP2_HEADERS, 0, 1, kBrokenBlock));
+  c.Receive(Frame(NGHTTP2_CONTINUATION, 0, 1, Bomb(/*times=*/14'000)));
+  EXPECT_EQ(c.GoAway(), std::nullopt);
+  c.Receive(Frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 1, std::string(1'000, '\xbe')));
+  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+TEST(Http2Server, ABrokenHeadThatTakesTooLongIsCut) {
+  Conversation c;
+  c.Receive(Greeting());
+  c.Receive(Frame(NGHTTP2_HEADERS, 0, 1, kBrokenBlock));
+  c.Wait(milliseconds(9'999));
+  c.Receive(Frame(NGHTTP2_CONTINUATION, 0, 1, ""));
+  EXPECT_EQ(c.GoAway(), std::nullopt);
+  c.Wait(milliseconds(1));
+  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+TEST(Http2Server, AnIdleClientIsNotCutForAnIgnoredHead) {
+  Conversation c;
+  c.Receive(Greeting());
+  c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kBrokenBlock));
+  c.connection.Send(c.codec);  // RST_STREAM, which crosses a trailer
+  c.Receive(
+      Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1, kGetBlock));
+  c.Wait(seconds(11));
+  EXPECT_EQ(c.GoAway(), std::nullopt);
+}
+
+struct ViolationCase {
+  const char* name;
+  std::string frames;
+  std::uint32_t code;
+};
+
+// What nghttp2 would ignore, because it has forgotten the stream or does not look.
+TEST(Http2Server, FramesOnStreamsThatThePeerEndedAreCut) {
+  constexpr std::uint8_t kEndHeaders = NGHTTP2_FLAG_END_HEADERS;
+  constexpr std::uint8_t kEndAll = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
+  const std::string reset = std::string("\0\0\0\x08", 4);
+  const ViolationCase cases[] = {
+      {"DATA after the end",
+       Frame(NGHTTP2_HEADERS, kEndAll, 1, kGetBlock) + Frame(NGHTTP2_DATA, 0, 1, "x"),
+       NGHTTP2_STREAM_CLOSED},
+      {"HEADERS after the end",
+       Frame(NGHTTP2_HEADERS, kEndAll, 1, kGetBlock) +
+           Frame(NGHTTP2_HEADERS, kEndAll, 1, kGetBlock),
+       NGHTTP2_STREAM_CLOSED},
+      {"DATA after a body",
+       Frame(NGHTTP2_HEADERS, kEndHeaders, 1, kGetBlock) +
+           Frame(NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "x") + Frame(NGHTTP2_DATA, 0, 1, "x"),
+       NGHTTP2_STREAM_CLOSED},
+      {"DATA after RST_STREAM",
+       Frame(NGHTTP2_HEADERS, kEndHeaders, 1, kGetBlock) + Frame(NGHTTP2_RST_STREAM, 0, 1, reset) +
+           Frame(NGHTTP2_DATA, 0, 1, "x"),
+       NGHTTP2_STREAM_CLOSED},
+      {"HEADERS after RST_STREAM",
+       Frame(NGHTTP2_HEADERS, kEndHeaders, 1, kGetBlock) + Frame(NGHTTP2_RST_STREAM, 0, 1, reset) +
+           Frame(NGHTTP2_HEADERS, kEndAll, 1, kGetBlock),
+       NGHTTP2_STREAM_CLOSED},
+      {"a skipped id",
+       Frame(NGHTTP2_HEADERS, kEndAll, 5, kGetBlock) +
+           Frame(NGHTTP2_HEADERS, kEndAll, 3, kGetBlock),
+       NGHTTP2_PROTOCOL_ERROR},
+      {"PRIORITY without a stream", Frame(NGHTTP2_PRIORITY, 0, 0, std::string("\0\0\0\x01\x10", 5)),
+       NGHTTP2_PROTOCOL_ERROR},
+      {"PRIORITY on itself", Frame(NGHTTP2_PRIORITY, 0, 3, std::string("\0\0\0\x03\x10", 5)),
+       NGHTTP2_PROTOCOL_ERROR},
+  };
+  for (const ViolationCase& violation : cases) {
+    SCOPED_TRACE(violation.name);
+    Conversation c;
+    c.Receive(Greeting());
+    // Byte by byte, with each request answered at once, so that its stream is closed.
+    for (const char byte : violation.frames) {
+      ASSERT_TRUE(c.codec.fault().empty());
+      c.Receive({&byte, 1});
+      while (!c.connection.requests.empty()) c.connection.Take().responder->Send({});
+      if (!c.codec.fault().empty()) break;
+      c.connection.Send(c.codec);
+    }
+    c.ExpectCut(violation.code);
+  }
+}
+
+TEST(Http2Server, WhatComesBeforeAViolationIsServed) {
+  Conversation c;
+  constexpr std::uint8_t kEndAll = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
+  c.Receive(Greeting() + Frame(NGHTTP2_HEADERS, kEndAll, 1, kGetBlock) +
+            Frame(NGHTTP2_HEADERS, kEndAll, 3, kGetBlock) + Frame(NGHTTP2_DATA, 0, 1, "x"));
+  EXPECT_EQ(c.connection.requests.size(), 2U);
+  c.ExpectCut(NGHTTP2_STREAM_CLOSED);
+}
+
+TEST(Http2Server, LateFramesOnAStreamThatTheServerResetAreIgnored) {
+  Conversation c;
+  c.Receive(Greeting());
+  c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kBrokenBlock));
+  c.connection.Send(c.codec);  // RST_STREAM, which the rest of the request crosses
+  c.Receive(Frame(NGHTTP2_DATA, 0, 1, "x"));
+  c.Receive(
+      Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1, kGetBlock));
+  EXPECT_EQ(c.GoAway(), std::nullopt);
+  EXPECT_TRUE(c.codec.fault().empty());
 }
 
 struct FloodCase {
@@ -821,6 +1126,9 @@ TEST(Http2Server, FloodsAreCutAfterTheirBound) {
                  kGetBlock) +
            Frame(NGHTTP2_RST_STREAM, 0, id, std::string("\0\0\0\x08", 4));
   };
+  std::string too_many;
+  for (std::uint32_t id = 1; id < 2 * ServerOptions().max_streams; id += 2)
+    too_many += Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, id, kGetBlock);
   const FloodCase cases[] = {
       {"rapid reset", "", reset, Http2Server::kResets.burst, NGHTTP2_ENHANCE_YOUR_CALM},
       {"made you reset", "",
@@ -855,6 +1163,27 @@ TEST(Http2Server, FloodsAreCutAfterTheirBound) {
       {"CONTINUATION", Frame(NGHTTP2_HEADERS, 0, 1, kGetBlock),
        [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 1, ""); },
        static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
+      {"CONTINUATION of a broken head", Frame(NGHTTP2_HEADERS, 0, 1, kBrokenBlock),
+       [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 1, ""); },
+       static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
+      {"CONTINUATION of a refused stream", too_many + Frame(NGHTTP2_HEADERS, 0, 2001, kGetBlock),
+       [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 2001, ""); },
+       static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
+      {"CONTINUATION of a trailer",
+       Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kGetBlock) +
+           Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, ""),
+       [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 1, ""); },
+       static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
+      {"CONTINUATION for a stream that was reset",
+       Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kBrokenBlock) +
+           Frame(NGHTTP2_HEADERS, 0, 1, kGetBlock),
+       [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 1, ""); },
+       static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
+      // RST_STREAM for the first is one of them, and each counts when the next frame comes.
+      {"heads for a stream that was reset",
+       Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kBrokenBlock),
+       [](std::uint32_t) { return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kGetBlock); },
+       Http2Server::kResets.burst, NGHTTP2_ENHANCE_YOUR_CALM},
   };
   for (const FloodCase& flood : cases) {
     SCOPED_TRACE(flood.name);

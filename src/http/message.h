@@ -58,7 +58,7 @@ class Headers {
   std::vector<Field> fields_;
 };
 
-// A request, whole. `target` is the path with its query, as it stands on the wire
+// A request. `target` is the path with its query, as it stands on the wire
 // ("/api/v1/events?limit=5"); what belongs to a connection (host, framing) is not
 // among the headers.
 struct Request {
@@ -75,8 +75,8 @@ struct Request {
 struct ResponseHead {
   int status = 200;
   Headers headers{};
-  // The pieces follow as fast as they can be made, without waiting for the peer, and then the end:
-  // what is bounded, drained and owed to a client that has closed its half as a whole response is.
+  // The end follows when the peer has taken the pieces: the answer is bounded, drained and owed to
+  // a client that has closed its half as a whole response is.
   bool finite = false;
 };
 

@@ -85,10 +85,11 @@ std::string Fingerprint(const X509* certificate) {
   return hex;
 }
 
-bool AddExtension(X509* certificate, int nid, const std::string& value) {
+bool AddExtension(X509* certificate, int nid, const std::string& value, const X509* issuer) {
   X509V3_CTX context;
   X509V3_set_ctx_nodb(&context);
-  X509V3_set_ctx(&context, certificate, certificate, nullptr, nullptr, 0);
+  X509V3_set_ctx(&context, const_cast<X509*>(issuer != nullptr ? issuer : certificate), certificate,
+                 nullptr, nullptr, 0);
   const OpensslPtr<X509_EXTENSION, X509_EXTENSION_free> extension(
       X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()));
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;

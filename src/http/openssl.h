@@ -47,7 +47,9 @@ std::string PrivateKeyText(const EVP_PKEY* key);
 // SHA-256 of the whole certificate, in hex.
 std::string Fingerprint(const X509* certificate);
 
-// In the words of OpenSSL's configuration: NID_basic_constraints, "critical,CA:TRUE".
-bool AddExtension(X509* certificate, int nid, const std::string& value);
+// In the words of OpenSSL's configuration: NID_basic_constraints, "critical,CA:TRUE". `issuer` is
+// the certificate whose key signs this one; null: its own.
+bool AddExtension(X509* certificate, int nid, const std::string& value,
+                  const X509* issuer = nullptr);
 
 }  // namespace herald::http

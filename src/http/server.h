@@ -25,6 +25,12 @@ struct Peer {
     // The SHA-256 of the CA in client_ca that vouches for it, as lower-case hex: there may
     // be CAs for users and others for front proxies.
     std::string anchor_sha256{};
+    std::string sha256{};  // of the certificate itself, as lower-case hex
+    // When the certificate and every CA up to that one are valid, both ends included. They were
+    // at the handshake; a connection may outlast them, so whoever trusts the certificate compares
+    // these with the time of the request. Seconds, because a certificate may be valid until 9999.
+    std::chrono::sys_seconds not_before = std::chrono::sys_seconds::min();
+    std::chrono::sys_seconds not_after = std::chrono::sys_seconds::max();
   };
 
   std::string address{};         // "127.0.0.1:43210"
@@ -32,6 +38,19 @@ struct Peer {
   bool tls = false;
   int http_version = 1;  // 1 or 2
   std::optional<Certificate> certificate{};
+};
+
+// How a handler takes the body of a request. See Responder::ReadBody().
+struct BodyReader {
+  std::size_t max_bytes = 0;  // a longer body is not read: kRequestEntityTooLarge
+  // Called before memory is spent on the body, with the bytes that it is going to need in all:
+  // its announced length, or a growing amount where none was announced. False: there is no room,
+  // kTooManyRequests. It runs on the connection's thread. Empty: there is always room.
+  std::function<bool(std::size_t bytes)> reserve{};
+  // Called once, on the connection's thread or within ReadBody(): with the whole body, or with one
+  // of the reasons above, kTimeout (ServerOptions::body_timeout), or kCancelled where the peer has
+  // gone or the request has been answered meanwhile. It must not throw.
+  std::function<void(Result<std::string> body)> done{};
 };
 
 // The answer to one request: either Send(), or Start(), any number of Write() and
@@ -44,6 +63,12 @@ struct Peer {
 class Responder {
  public:
   virtual ~Responder() = default;
+
+  // Asks for the body of the request. Without this call a body is not read: the peer can send no
+  // more than one window of it (HTTP/2) or one buffer (HTTP/1.1), and what it sends is dropped when
+  // the answer is given. So a request can be refused by its head at no cost.
+  // REQUIRES: called at most once
+  virtual void ReadBody(BodyReader reader) = 0;
 
   // The whole answer.
   virtual void Send(Response response) = 0;
@@ -76,11 +101,16 @@ class Responder {
   virtual void Observe(std::function<void()> drained, std::function<void()> closed) = 0;
 };
 
-// Called on the connection's thread with each request, body included. It must not
-// block; the answer may be given later and from any thread. It must not throw; if it
-// does, the answer is a plain 500.
+// Called on the connection's thread with the head of each request; `request.body` is empty, and
+// Responder::ReadBody() reads it. The handler must not block; the answer may be given later and
+// from any thread. It must not throw; if it does, the answer is a plain 500.
 using Handler =
     std::function<void(Request request, const Peer& peer, std::shared_ptr<Responder> responder)>;
+
+// A Handler that reads each body of up to `max_bytes` and then calls `handler` with the whole
+// request. For those who trust their clients: every client can make it buffer `max_bytes` for each
+// of its requests.
+Handler WithBodies(Handler handler, std::size_t max_bytes = std::size_t{16} * 1024 * 1024);
 
 // PEM texts. No client_ca: certificates of clients are not asked for.
 struct ServerTls {
@@ -97,13 +127,9 @@ struct ServerOptions {
 
   // Bounds, so that no client can cost the others more than this. What is over one is
   // answered with 4xx where HTTP allows it, and cut off otherwise.
-  std::size_t max_connections = 12'000;                 // over it new ones are closed at once
-  std::size_t max_header_bytes = 64 * 1024;             // of one request, all fields together
-  std::size_t max_header_fields = 200;                  // of one request
-  std::size_t max_body_bytes = 3 * 1024 * 1024 + 1024;  // above Kubernetes' own 3 MiB, so that the
-                                                        // handler can refuse in its words
-  std::size_t max_buffered_bytes = 256 * 1024 * 1024;   // bodies of all requests that are being
-                                                        // read or answered; over it: 503
+  std::size_t max_connections = 12'000;      // over it new ones are closed at once
+  std::size_t max_header_bytes = 64 * 1024;  // of one request, all fields together
+  std::size_t max_header_fields = 200;       // of one request
   // Unread answers of one connection. Streams over it are cut off with the connection, but one
   // piece of a stream of which nothing else is unread may exceed it.
   // Whole and finite answers may be larger, as long lists are: while they are, HTTP/2 requests
@@ -111,9 +137,15 @@ struct ServerOptions {
   std::size_t max_queued_bytes = 4 * 1024 * 1024;
   std::uint32_t max_streams = 1000;                  // HTTP/2: at once on one connection
   std::chrono::milliseconds header_timeout{10'000};  // from first byte (or accept) to whole head
-  std::chrono::milliseconds body_timeout{30'000};    // for a whole body
+  std::chrono::milliseconds body_timeout{30'000};    // for a whole body, since it was asked for
   std::chrono::milliseconds idle_timeout{120'000};   // connection without any request
   std::chrono::milliseconds write_timeout{30'000};   // a peer that reads nothing for so long is cut
+  // The least that a peer must read of whole and finite answers while some of them wait for it,
+  // in each window of write_timeout; otherwise one that takes a byte now and then would hold them
+  // for ever. An HTTP/2 stream whose own window is closed is reset for it, and the connection is
+  // cut where it is to blame. Slower than any link in use: a modem of 56 kbit/s takes 7 times as
+  // much. 0: no minimum. (Other streams are their writers' concern: a watch may be slow.)
+  std::size_t min_read_bytes_per_second = 1024;
   std::chrono::milliseconds handshake_timeout{10'000};
   LogFunction log{};  // connections that break, at debug; what an operator must know, at warn
 };
@@ -129,8 +161,8 @@ struct ServerStats {
 };
 
 // An HTTP server: HTTP/1.1 with keep-alive, HTTP/2 by ALPN over TLS or with prior
-// knowledge on a plain connection. Requests are handed over whole, answers are whole
-// or streamed.
+// knowledge on a plain connection. A request is handed over as soon as its head is
+// read, its body when the handler asks for it; answers are whole or streamed.
 //
 // Thread-safe.
 class Server {

@@ -1,5 +1,7 @@
 #include "http/server_answer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -7,6 +9,14 @@
 #include "http/response_head.h"
 
 namespace herald::http {
+
+namespace {
+
+Status BodyCancelled() {
+  return Status(StatusReason::kCancelled, "nobody waits for the body any more");
+}
+
+}  // namespace
 
 void ReadyList::Push(std::shared_ptr<Answer> answer) {
   const MutexLock lock(mu_);
@@ -34,6 +44,69 @@ Answer::Answer(std::shared_ptr<AnswerGroup> group, std::int32_t stream)
 }
 
 Answer::~Answer() { Release(); }
+
+void Answer::ReadBody(BodyReader reader) {
+  bool push = false;
+  auto wanted = std::make_unique<BodyReader>(std::move(reader));
+  {
+    const MutexLock lock(mu_);
+    if (!released_ && !aborted_ && phase_ == Phase::kNothing) {
+      reader_.swap(wanted);
+      push = Schedule();
+    }
+  }
+  Push(push);
+  if (wanted) wanted->done(BodyCancelled());
+}
+
+bool Answer::wants_body() const {
+  const MutexLock lock(mu_);
+  return reader_ != nullptr;
+}
+
+bool Answer::ReserveBody(std::size_t bytes) {
+  // Only the codec takes the reader away, so it stays while the codec is here.
+  BodyReader* reader = nullptr;
+  {
+    const MutexLock lock(mu_);
+    reader = reader_.get();
+  }
+  if (bytes > reader->max_bytes) {
+    GiveBody(Status(StatusReason::kRequestEntityTooLarge,
+                    fmt::format("the body is longer than {} bytes", reader->max_bytes)));
+    return false;
+  }
+  if (reader->reserve && !reader->reserve(bytes)) {
+    GiveBody(Status(StatusReason::kTooManyRequests, "there is no room for the body"));
+    return false;
+  }
+  reserved_ = bytes;
+  max_body_bytes_ = reader->max_bytes;
+  return true;
+}
+
+bool Answer::GrowBody(std::size_t bytes) {
+  if (bytes <= reserved_) return true;
+  constexpr std::size_t kFirstStep = std::size_t{64} * 1024;
+  const std::size_t step = std::min(std::max(kFirstStep, 2 * reserved_), max_body_bytes_);
+  return ReserveBody(std::max(bytes, step));
+}
+
+void Answer::GiveBody(Result<std::string> body) {
+  std::unique_ptr<BodyReader> reader;
+  {
+    const MutexLock lock(mu_);
+    reader.swap(reader_);
+  }
+  if (!reader) return;
+  try {
+    reader->done(std::move(body));
+  } catch (...) {
+    Abandon();
+  }
+}
+
+void Answer::DropBody() { GiveBody(BodyCancelled()); }
 
 void Answer::Send(Response response) {
   bool push = false;
@@ -212,6 +285,11 @@ bool Answer::is_between_pieces() const {
   return offset_ == 0;
 }
 
+void Answer::Hold() {
+  const MutexLock lock(mu_);
+  scheduled_ = true;
+}
+
 void Answer::Acknowledge() {
   const MutexLock lock(mu_);
   scheduled_ = false;
@@ -239,6 +317,7 @@ void Answer::Drain() {
 }
 
 void Answer::Release() {
+  DropBody();
   std::function<void()> closed;
   // Dropped, because they usually capture the Responder and with it ourselves; and
   // without the lock, because of what else they capture.
@@ -295,6 +374,7 @@ class AnswerResponder final : public Responder {
   AnswerResponder(const AnswerResponder&) = delete;
   AnswerResponder& operator=(const AnswerResponder&) = delete;
 
+  void ReadBody(BodyReader reader) override { answer_->ReadBody(std::move(reader)); }
   void Send(Response response) override { answer_->Send(std::move(response)); }
   void Start(ResponseHead head) override { answer_->Start(std::move(head)); }
   std::size_t Write(Chunk chunk) override { return answer_->Write(std::move(chunk)); }

@@ -49,38 +49,6 @@ struct ServerCounters {
   std::atomic<std::uint64_t> requests{0};
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> streams{0};
-  std::atomic<std::size_t> body_bytes{0};  // of requests that are being read or answered
-};
-
-// What one request's body takes of what all of them together may take. Thread-confined.
-class BodyCharge {
- public:
-  BodyCharge() = default;
-  explicit BodyCharge(std::shared_ptr<ServerCounters> counters) : counters_(std::move(counters)) {}
-  ~BodyCharge() {
-    if (bytes_ > 0) counters_->body_bytes.fetch_sub(bytes_, std::memory_order_relaxed);
-  }
-  BodyCharge(BodyCharge&& other) noexcept
-      : counters_(std::move(other.counters_)), bytes_(std::exchange(other.bytes_, 0)) {}
-  BodyCharge& operator=(BodyCharge&& other) noexcept {
-    std::swap(counters_, other.counters_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-
-  // False when there is no room; then nothing is added. REQUIRES: made with counters
-  bool Add(std::size_t bytes, std::size_t most) {
-    if (counters_->body_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes > most) {
-      counters_->body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-      return false;
-    }
-    bytes_ += bytes;
-    return true;
-  }
-
- private:
-  std::shared_ptr<ServerCounters> counters_;
-  std::size_t bytes_ = 0;
 };
 
 // What all answers of one connection have in common. It outlives the connection when
@@ -125,6 +93,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   Answer& operator=(const Answer&) = delete;
 
   // What Responder promises.
+  void ReadBody(BodyReader reader);
   void Send(Response response);
   void Start(ResponseHead head);
   std::size_t Write(Chunk chunk);
@@ -141,6 +110,23 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
   const AnswerGroup& group() const { return *group_; }
   std::int32_t stream() const { return stream_; }
+
+  // What is given from now on is not pushed to the ready list, until Acknowledge(): the codec looks
+  // at the answer itself as soon as its call to the handler returns.
+  void Hold();
+
+  // Whether the handler has asked for the body and waits for it.
+  bool wants_body() const;
+  // Whether the handler has room for a body of that many bytes in all. If not, the handler has been
+  // notified, and the body is not wanted any more. ReserveBody() is for an announced length (0
+  // where there is none), GrowBody() for what comes without one, for which it asks in steps that
+  // double. REQUIRES: wants_body(); ReserveBody() comes first
+  bool ReserveBody(std::size_t bytes);
+  bool GrowBody(std::size_t bytes);
+  // Hands the body over, or why there is none. Does nothing where none is wanted.
+  void GiveBody(Result<std::string> body);
+  // The same with kCancelled.
+  void DropBody();
 
   struct Head {
     int status = 200;
@@ -190,6 +176,10 @@ class Answer : public std::enable_shared_from_this<Answer> {
   const std::shared_ptr<AnswerGroup> group_;
   const std::int32_t stream_;
 
+  // Of the body; the codec's.
+  std::size_t reserved_ = 0;
+  std::size_t max_body_bytes_ = 0;
+
   mutable Mutex mu_;  // no callback runs and no other lock is taken under it
   Phase phase_ GUARDED_BY(mu_) = Phase::kNothing;
   bool head_taken_ GUARDED_BY(mu_) = false;
@@ -200,6 +190,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   bool closed_told_ GUARDED_BY(mu_) = false;
   bool scheduled_ GUARDED_BY(mu_) = false;
   bool emptied_ GUARDED_BY(mu_) = false;
+  std::unique_ptr<BodyReader> reader_ GUARDED_BY(mu_);  // null: no body is wanted
   ResponseHead head_ GUARDED_BY(mu_);
   std::vector<Chunk> chunks_ GUARDED_BY(mu_);
   std::size_t first_ GUARDED_BY(mu_) = 0;   // chunks before it have been read

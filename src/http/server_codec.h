@@ -18,8 +18,8 @@ namespace herald::http {
 class RequestSink {
  public:
   virtual ~RequestSink() = default;
-  // Called in the middle of ServerCodec::Receive() or Produce(). The answer may be given
-  // in this call, but it must not call the codec.
+  // Called with the head of a request in the middle of ServerCodec::Receive() or Produce(). The
+  // answer may be given in this call, but it must not call the codec.
   virtual void OnRequest(Request request, const std::shared_ptr<Answer>& answer) = 0;
 };
 

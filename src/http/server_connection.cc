@@ -31,6 +31,7 @@ Connection::Connection(ConnectionContext& context, int socket, Peer peer,
                                            context.options.max_queued_bytes)),
       since_(now),
       progress_(now) {
+  rate_.Restart(now);
   peer_.tls = tls != nullptr;
   if (tls) tls_ = std::make_unique<ServerTlsSession>(std::move(tls));
 }
@@ -54,6 +55,11 @@ void Connection::OnReadable(SteadyTime now) {
   if (!tls_) return OnText(bytes, now);
 
   const bool was_open = tls_->state() != ServerTlsSession::State::kHandshake;
+  if (unsent_.empty()) {
+    // TLS may have something to send itself, which waits from now on.
+    progress_ = now;
+    rate_.Restart(now);
+  }
   tls_->Receive(bytes, unsent_, [&](std::string_view text) { OnText(text, now); });
   switch (tls_->state()) {
     case ServerTlsSession::State::kHandshake:
@@ -135,7 +141,6 @@ void Connection::OnEof(SteadyTime now) {
 
 void Connection::OnAnswer(Answer& answer, SteadyTime now) {
   if (closed_ || !codec_) return;
-  if (group_->overflow) return Cut("too much that it does not read");
   codec_->OnAnswer(answer, now);
   // The answer was given up while the peer does not read: there is nothing to wait for.
   if (codec_->finished() && !unsent_.empty()) Close();
@@ -143,6 +148,7 @@ void Connection::OnAnswer(Answer& answer, SteadyTime now) {
 
 void Connection::Flush(SteadyTime now) {
   more_ = false;
+  if (!closed_ && group_->overflow) return Cut("too much that it does not read");
   for (int round = 0; round < kMaxRounds; ++round) {
     if (closed_ || !SendOnce(now)) return;
   }
@@ -178,6 +184,8 @@ bool Connection::SendOnce(SteadyTime now) {
   }
   const std::size_t gone = sent > 0 ? static_cast<std::size_t>(sent) : 0;
   if (gone > 0 || unsent_.empty()) progress_ = now;
+  if (unsent_.empty()) rate_.Restart(now);
+  rate_.Add(gone);
   if (gone == wire.size()) {
     std::string().swap(unsent_);  // with its memory
     return true;
@@ -203,6 +211,8 @@ void Connection::Tick(SteadyTime now) {
     if (now - since_ >= kLingerTime) Close();
   } else if (!unsent_.empty() && now - progress_ >= options.write_timeout) {
     Cut("it reads nothing");
+  } else if (ReadsTooSlowly(now)) {
+    Cut("it reads too slowly");
   } else if (codec_) {
     codec_->Tick(now);
   } else {
@@ -210,6 +220,17 @@ void Connection::Tick(SteadyTime now) {
     if (now - since_ >= (handshake ? options.handshake_timeout : options.header_timeout))
       Cut(handshake ? "the handshake took too long" : "no request");
   }
+}
+
+bool Connection::ReadsTooSlowly(SteadyTime now) {
+  if (unsent_.empty()) return false;
+  // What is unsent may belong to a stream, whose client may be slow.
+  if (group_->streams > 0) {
+    rate_.Restart(now);
+    return false;
+  }
+  const ServerOptions& options = context_.options;
+  return rate_.IsTooSlow(now, options.write_timeout, options.min_read_bytes_per_second);
 }
 
 void Connection::Drain(SteadyTime now) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "herald/base/clock.h"
+#include "http/read_rate.h"
 #include "http/response_head.h"
 #include "http/server.h"
 #include "http/server_answer.h"
@@ -85,6 +86,7 @@ class Connection final : private RequestSink {
   void UseCodec(int http_version, SteadyTime now);
   // Returns false when the socket takes no more.
   bool SendOnce(SteadyTime now);
+  bool ReadsTooSlowly(SteadyTime now);
   void BeginLinger(SteadyTime now);
   void Close() { closed_ = true; }
   void Cut(std::string_view why);
@@ -100,6 +102,7 @@ class Connection final : private RequestSink {
   std::string unsent_;
   SteadyTime since_;     // accepted, handshake done, or lingering began
   SteadyTime progress_;  // the socket last took something
+  ReadRate rate_;        // of the socket, while something is unsent
   std::size_t thrown_away_ = 0;
   bool more_ = false;  // kMaxRounds were not enough
   bool eof_ = false;   // the peer sends no more

@@ -179,8 +179,9 @@ constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
 // ---- Servers.
 
-std::unique_ptr<Server> MustStart(ServerOptions options, Handler handler) {
-  auto server = Server::Start(std::move(options), std::move(handler));
+std::unique_ptr<Server> MustStart(ServerOptions options, Handler handler,
+                                  std::size_t max_body_bytes = 4'000'000) {
+  auto server = Server::Start(std::move(options), WithBodies(std::move(handler), max_body_bytes));
   if (!server) throw std::runtime_error(server.error().message());
   return *std::move(server);
 }
@@ -467,9 +468,7 @@ TEST(Server, IdleConnectionsAreClosed) {
 }
 
 TEST(Server, WhoIsRefusedInTheMiddleOfABodyCanReadWhy) {
-  ServerOptions options;
-  options.max_body_bytes = 1000;
-  const auto server = MustStart(options, Echo);
+  const auto server = MustStart({}, Echo, 1000);
   Wire wire(server->port());
   wire.Write("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 8000000\r\n\r\n");
   // All of it, although the server has long refused: it must not meet a reset.
@@ -822,6 +821,19 @@ TEST_F(TlsTest, KnowsTheNamesInAVerifiedClientCertificate) {
   EXPECT_EQ(seen->common_name, "jane");
   EXPECT_EQ(seen->organizations, (std::vector<std::string>{"system:masters", "w\xc3\xa4hler"}));
   EXPECT_TRUE(seen->subject.starts_with("CN=jane,O=")) << seen->subject;
+  EXPECT_EQ(seen->sha256.size(), 64U);
+  EXPECT_NE(seen->sha256, seen->anchor_sha256);
+
+  // Valid for three days, but its CA is so for two: from one day ago to tomorrow.
+  seen = ask(MakeTestCertificate(
+      {.subject = {{"CN", "jane"}}, .valid_from_days = -1, .valid_to_days = 2}, &client_ca));
+  ASSERT_TRUE(seen.has_value());
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const auto day = std::chrono::hours(24);
+  EXPECT_LE(seen->not_before, now - day);
+  EXPECT_GT(seen->not_before, now - 2 * day);
+  EXPECT_LE(seen->not_after, now + day);
+  EXPECT_GT(seen->not_after, now);
 
   seen = ask(MakeTestCertificate({.subject = {{"CN", odd}}}, &client_ca));
   ASSERT_TRUE(seen.has_value());

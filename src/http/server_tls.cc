@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "base/check.h"
@@ -32,6 +34,13 @@ int ChooseProtocol(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* ch
 int VerifyAndGoOn(X509_STORE_CTX* store, void* /*user*/) {
   X509_verify_cert(store);
   return 1;
+}
+
+// Nothing if OpenSSL cannot read it.
+std::optional<std::chrono::sys_seconds> TimeOf(const ASN1_TIME* time) {
+  std::tm parts{};
+  if (time == nullptr || ASN1_TIME_to_tm(time, &parts) != 1) return std::nullopt;
+  return std::chrono::sys_seconds(std::chrono::seconds(timegm(&parts)));
 }
 
 }  // namespace
@@ -231,6 +240,15 @@ std::optional<Peer::Certificate> ServerTlsSession::certificate() const {
   STACK_OF(X509)* chain = SSL_get0_verified_chain(ssl_);
   if (chain == nullptr || sk_X509_num(chain) == 0) return std::nullopt;
   result.anchor_sha256 = Fingerprint(sk_X509_value(chain, sk_X509_num(chain) - 1));
+  result.sha256 = Fingerprint(certificate);
+  for (int i = 0; i < sk_X509_num(chain); ++i) {
+    const X509* link = sk_X509_value(chain, i);
+    const auto not_before = TimeOf(X509_get0_notBefore(link));
+    const auto not_after = TimeOf(X509_get0_notAfter(link));
+    if (!not_before || !not_after) return std::nullopt;
+    result.not_before = std::max(result.not_before, *not_before);
+    result.not_after = std::min(result.not_after, *not_after);
+  }
   return result;
 }
 

@@ -65,9 +65,9 @@ class ServerTlsSession {
 
   // What ALPN has settled on, or nothing. REQUIRES: the handshake is done
   std::string_view protocol() const;
-  // The client's certificate if it has shown one that its authority has signed and that
-  // is valid today. One that is not counts as none, as with kube-apiserver: whoever asks
-  // may still have a token. REQUIRES: the handshake is done
+  // The client's certificate if it has shown one that its authority has signed and that was
+  // valid at the handshake. Any other counts as none, as with kube-apiserver: the client may
+  // still have a token. REQUIRES: the handshake is done
   std::optional<Peer::Certificate> certificate() const;
 
  private:
