@@ -29,7 +29,7 @@ using std::chrono::seconds;
 class Loopback {
  public:
   explicit Loopback(http::Handler handler) {
-    auto server = http::Server::Start({}, std::move(handler));
+    auto server = http::Server::Start({}, http::WithBodies(std::move(handler)));
     EXPECT_TRUE(server) << (server ? "" : server.error().ToString());
     server_ = std::move(*server);
   }

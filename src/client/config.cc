@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -39,6 +40,14 @@ std::string Absolute(const std::string& path, const std::string& directory) {
 
 Status Invalid(std::string message) { return {StatusReason::kInvalid, std::move(message)}; }
 
+// "line 3: key "user" already set in map", of what YamlToJson() says of duplicate keys: a heading
+// and an indented line for each.
+std::string_view FirstError(std::string_view duplicates) {
+  duplicates.remove_prefix(std::min(duplicates.find('\n') + 1, duplicates.size()));
+  duplicates = duplicates.substr(0, duplicates.find('\n'));
+  return Trimmed(duplicates);
+}
+
 // One cluster, user or context as it stands in a file.
 struct Entry {
   JsonValue value{};
@@ -58,8 +67,10 @@ struct Merged {
 // context or the current one wins, and wins whole.
 Status AddFile(std::string_view text, const std::string& file, const std::string& directory,
                Merged* merged) {
-  const Result<std::string> json = YamlToJson(text);
+  std::string duplicates;
+  const Result<std::string> json = YamlToJson(text, &duplicates);
   if (!json) return Invalid(fmt::format("{}: {}", file, json.error().message()));
+  if (!duplicates.empty()) return Invalid(fmt::format("{}: {}", file, FirstError(duplicates)));
   const Result<JsonValue> document = JsonValue::Parse(*json);
   if (!document) return Invalid(fmt::format("{}: {}", file, document.error().message()));
   if (document->is_null()) return {};

@@ -233,6 +233,14 @@ struct RefusalCase {
   const char* words;
 };
 
+TEST_F(ConfigTest, RejectsAKeyThatAMappingHasTwice) {
+  const std::string file =
+      Write("twice", "apiVersion: v1\nkind: Config\nclusters: []\nkind: Config\n");
+  const Result<ClientConfig> config = LoadKubeconfig({.path = file});
+  ASSERT_FALSE(config.has_value());
+  EXPECT_EQ(config.error().message(), file + ": line 4: key \"kind\" already set in map");
+}
+
 TEST_F(ConfigTest, NamesTheFileTheContextAndTheKeyOfARefusal) {
   const RefusalCase cases[] = {
       {"no server", "{}", "{}", "server: is missing"},
