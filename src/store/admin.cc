@@ -15,33 +15,70 @@
 #include <system_error>
 #include <utility>
 
+#include "store/revision_mark.h"
 #include "store/rocks_db.h"
 #include "store/rocks_format.h"
+#include "store/rocks_store.h"
 
 namespace herald::store {
 namespace {
 
+// How far revisions move beyond the mark when a loss is accepted. More than a store writes between
+// two marks (seconds, at some ten thousand writes a second), so none that was lost is used again.
+constexpr Revision kLossMargin = 1'000'000;
+
+Status Failed(std::string_view what, const std::filesystem::path& path, const std::string& why) {
+  return Status(StatusReason::kServiceUnavailable,
+                fmt::format("cannot {} {}: {}", what, path.string(), why));
+}
+
 // Keeps others from opening a store while it is read: RocksDB's own read-only mode
 // does not look whether someone is writing.
+//
+// On a read-only file system no lock can be taken, and none is needed: nobody can write there. A
+// process that has the same directory mounted writable is noticed if it holds its lock already.
 class DirectoryLock {
  public:
   static Result<std::unique_ptr<DirectoryLock>> Take(const std::filesystem::path& directory) {
+    const std::filesystem::path file = directory / "LOCK";
     rocksdb::FileLock* lock = nullptr;
-    const std::string name = (directory / "LOCK").string();
-    if (!rocksdb::Env::Default()->LockFile(name, &lock).ok()) {
-      return Status(StatusReason::kServiceUnavailable,
-                    fmt::format("the data directory {} is in use by another process, or not ours",
-                                directory.string()));
+    const rocksdb::Status status = rocksdb::Env::Default()->LockFile(file.string(), &lock);
+    if (!status.ok()) {
+      // Not by opening the file: to close it would release a lock that this process holds on it.
+      const bool exists = ::faccessat(AT_FDCWD, file.c_str(), F_OK, AT_EACCESS) == 0;
+      const std::filesystem::path& written = exists ? file : directory;
+      const int why = ::faccessat(AT_FDCWD, written.c_str(), W_OK, AT_EACCESS) == 0 ? 0 : errno;
+      if (why == EROFS && (!exists || !IsLockedByOther(file))) {
+        return std::unique_ptr<DirectoryLock>(new DirectoryLock(nullptr));
+      }
+      if (why != 0 && why != EROFS) return Failed("lock", file, std::strerror(why));
+      return Status(
+          StatusReason::kServiceUnavailable,
+          fmt::format("the data directory {} is in use by another process", directory.string()));
     }
     return std::unique_ptr<DirectoryLock>(new DirectoryLock(lock));
   }
-  ~DirectoryLock() { rocksdb::Env::Default()->UnlockFile(lock_).PermitUncheckedError(); }
+  ~DirectoryLock() {
+    if (lock_ != nullptr) rocksdb::Env::Default()->UnlockFile(lock_).PermitUncheckedError();
+  }
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
  private:
   explicit DirectoryLock(rocksdb::FileLock* lock) : lock_(lock) {}
-  rocksdb::FileLock* const lock_;
+
+  static bool IsLockedByOther(const std::filesystem::path& file) {
+    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    struct flock wanted{};
+    wanted.l_type = F_WRLCK;
+    wanted.l_whence = SEEK_SET;
+    const bool locked = ::fcntl(fd, F_GETLK, &wanted) == 0 && wanted.l_type != F_UNLCK;
+    ::close(fd);
+    return locked;
+  }
+
+  rocksdb::FileLock* const lock_;  // null: of a read-only file system
 };
 
 std::string Quoted(std::string_view key) {
@@ -66,6 +103,7 @@ class Checker {
     CheckLog();
     CheckIndex();
     CheckCounters();
+    CheckMark();
     return std::move(report_);
   }
 
@@ -304,6 +342,12 @@ class Checker {
     }
   }
 
+  void CheckMark() {
+    const Status status =
+        CheckRevisionMark(rocks_.db().GetEnv(), options_.directory, state_.revision);
+    if (!status.ok()) Fault(status.message());
+  }
+
   const RocksDb& rocks_;
   const RocksDbOptions& options_;
   const Schema& schema_;
@@ -319,11 +363,6 @@ class Checker {
   std::uint64_t history_bytes_ = 0;
 };
 
-Status Failed(std::string_view what, const std::filesystem::path& path, const std::string& why) {
-  return Status(StatusReason::kServiceUnavailable,
-                fmt::format("cannot {} {}: {}", what, path.string(), why));
-}
-
 // So that what was copied survives the power as the original did.
 Status SyncPath(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -334,15 +373,102 @@ Status SyncPath(const std::filesystem::path& path) {
   return synced ? Status() : Failed("sync", path, std::strerror(why));
 }
 
+// Where a copy is made before it is moved to its place; see CopyStore().
+constexpr std::string_view kStage = "copying.tmp";
+
+// Nothing there but what file systems and interrupted copies leave.
+bool IsEmpty(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::directory_iterator files(directory, error);
+  if (error) return false;
+  return std::all_of(begin(files), end(files), [](const auto& file) {
+    const std::string name = file.path().filename().string();
+    return name == "lost+found" || name == kStage;
+  });
+}
+
+// Whether a file of a data directory is part of the store: not the lock, nor RocksDB's log of what
+// it does, nor what was left half written.
+bool BelongsToStore(std::string_view name) {
+  return name != "LOCK" && name != "LOG" && name != "LOG.old" && !name.ends_with(".tmp");
+}
+
 }  // namespace
 
-Status BackupStore(const std::filesystem::path& directory, const std::filesystem::path& target) {
+Status CopyStore(const std::filesystem::path& source, const std::filesystem::path& target,
+                 const std::function<bool()>& still_whole) {
+  std::error_code error;
+  if (!std::filesystem::exists(source / "CURRENT", error)) {
+    return Status(StatusReason::kNotFound, fmt::format("there is no store in {}", source.string()));
+  }
+  // As the file system sees it: a slash at the end, a dot or a symbolic link changes nothing.
+  std::filesystem::path directory =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(target, error), error);
+  if (error) return Failed("find", target, error.message());
+  if (!directory.has_filename()) directory = directory.parent_path();
+  const bool existed = std::filesystem::exists(directory, error);
+  if (existed && !std::filesystem::is_directory(directory, error)) {
+    return Status(StatusReason::kInvalid, fmt::format("{} is not a directory", target.string()));
+  }
+  if (existed && !IsEmpty(directory)) {
+    return Status(StatusReason::kInvalid,
+                  fmt::format("the directory {} is not empty", target.string()));
+  }
+  // All files are copied to a folder within the directory first and then moved, CURRENT last: a
+  // directory without that file is never opened. Not to a folder beside it, because the
+  // directory may be a file system of its own.
+  const std::filesystem::path stage = directory / kStage;
+  std::filesystem::remove_all(stage, error);
+  std::vector<std::filesystem::path> names;
+  std::size_t moved = 0;
+  const auto copy = [&]() -> Status {
+    std::filesystem::create_directories(stage, error);
+    if (error) return Failed("make", directory, error.message());
+    for (const auto& file : std::filesystem::directory_iterator(source, error)) {
+      const std::filesystem::path name = file.path().filename();
+      if (!file.is_regular_file() || !BelongsToStore(name.string())) continue;
+      std::filesystem::copy_file(file.path(), stage / name, error);
+      if (error) return Failed("copy", file.path(), error.message());
+      const Status synced = SyncPath(stage / name);
+      if (!synced.ok()) return synced;
+      names.push_back(name);
+    }
+    if (error) return Failed("read", source, error.message());
+    const auto current = std::find(names.begin(), names.end(), "CURRENT");
+    if (current == names.end() || (still_whole && !still_whole())) {
+      return Failed("copy", source, "its files were removed meanwhile");
+    }
+    std::iter_swap(current, names.end() - 1);
+    for (const std::filesystem::path& name : names) {
+      if (name == "CURRENT") {
+        const Status synced = SyncPath(directory);
+        if (!synced.ok()) return synced;
+      }
+      std::filesystem::rename(stage / name, directory / name, error);
+      if (error) return Failed("make", directory / name, error.message());
+      ++moved;
+    }
+    std::filesystem::remove(stage, error);
+    Status synced = SyncPath(directory);
+    return synced.ok() ? SyncPath(directory.parent_path()) : synced;
+  };
+  Status copied = copy();
+  if (copied.ok()) return copied;
+  // CURRENT first, for the same reason.
+  for (; moved > 0; --moved) std::filesystem::remove(directory / names[moved - 1], error);
+  std::filesystem::remove_all(stage, error);
+  if (!existed) std::filesystem::remove(directory, error);
+  return copied;
+}
+
+Status BackupStore(const std::filesystem::path& directory, const std::filesystem::path& target,
+                   BackupMode mode) {
   RocksDbOptions options;
   options.directory = directory;
   options.create = false;
   const Result<std::unique_ptr<RocksDb>> rocks = RocksDb::Open(options);
   if (!rocks) return rocks.error();
-  return (*rocks)->CopyTo(target);
+  return BackupDatabase(&(*rocks)->db(), target, mode);
 }
 
 Result<CheckReport> CheckStore(const std::filesystem::path& directory, const Schema& schema) {
@@ -350,6 +476,7 @@ Result<CheckReport> CheckStore(const std::filesystem::path& directory, const Sch
   options.directory = directory;
   options.create = false;
   options.read_only = true;
+  options.check_mark = false;  // the Checker reports it with everything else
   std::error_code error;
   if (!std::filesystem::exists(directory / "CURRENT", error)) {
     return Status(StatusReason::kNotFound,
@@ -362,9 +489,38 @@ Result<CheckReport> CheckStore(const std::filesystem::path& directory, const Sch
   return Checker(**rocks, options, schema).Run();
 }
 
+Result<AcceptedLoss> AcceptLoss(const std::filesystem::path& directory, const Schema& schema) {
+  RocksStoreOptions rocks;
+  rocks.db.directory = directory;
+  rocks.db.create = false;
+  rocks.db.check_mark = false;
+  StoreOptions options;
+  options.schema = schema;
+  options.background = false;
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  // Before the store is opened, which marks what it finds when it is closed again.
+  const Result<std::optional<Revision>> mark = ReadRevisionMark(env, directory);
+  if (!mark && !mark.error().Is(StatusReason::kCorruption)) return mark.error();
+  Result<std::unique_ptr<RocksStore>> store = RocksStore::Open(std::move(options), rocks);
+  if (!store) return store.error();
+  AcceptedLoss loss;
+  loss.recovered = (*store)->Stats().revision;
+  loss.acknowledged = mark ? mark->value_or(0) : 0;
+  if (mark && loss.acknowledged <= loss.recovered) {
+    return Status(StatusReason::kInvalid,
+                  fmt::format("no acknowledged event is known to be missing in {}: it ends at "
+                              "revision {}, and the last one that was marked is {}",
+                              directory.string(), loss.recovered, loss.acknowledged));
+  }
+  loss.continues_at = std::max(loss.recovered, loss.acknowledged) + kLossMargin;
+  const Status skipped = (*store)->SkipTo(loss.continues_at);
+  if (!skipped.ok()) return skipped;
+  return loss;
+}
+
 Status RestoreStore(const std::filesystem::path& backup, const std::filesystem::path& directory) {
   std::error_code error;
-  if (std::filesystem::exists(directory, error) && !std::filesystem::is_empty(directory, error)) {
+  if (std::filesystem::exists(directory, error) && !IsEmpty(directory)) {
     return Status(StatusReason::kInvalid,
                   fmt::format("the directory {} is not empty", directory.string()));
   }
@@ -374,32 +530,7 @@ Status RestoreStore(const std::filesystem::path& backup, const std::filesystem::
     return Status(StatusReason::kCorruption, fmt::format("the backup {} is damaged: {}",
                                                          backup.string(), report->faults.front()));
   }
-
-  // Beside its place first, so that a store that is only half there is never opened.
-  std::filesystem::path beside = directory;
-  beside += ".restoring";
-  std::filesystem::remove_all(beside, error);
-  const auto copy = [&]() -> Status {
-    std::filesystem::create_directories(beside, error);
-    if (error) return Failed("make", beside, error.message());
-    for (const auto& file : std::filesystem::directory_iterator(backup, error)) {
-      const std::filesystem::path name = file.path().filename();
-      if (name == "LOCK" || !file.is_regular_file()) continue;
-      std::filesystem::copy_file(file.path(), beside / name, error);
-      if (error) return Failed("write", beside / name, error.message());
-      const Status synced = SyncPath(beside / name);
-      if (!synced.ok()) return synced;
-    }
-    if (error) return Failed("read", backup, error.message());
-    Status synced = SyncPath(beside);
-    if (!synced.ok()) return synced;
-    std::filesystem::rename(beside, directory, error);  // also onto an empty directory
-    if (error) return Failed("make", directory, error.message());
-    return SyncPath(std::filesystem::absolute(directory).parent_path());
-  };
-  Status copied = copy();
-  if (!copied.ok()) std::filesystem::remove_all(beside, error);
-  return copied;
+  return CopyStore(backup, directory);
 }
 
 }  // namespace herald::store

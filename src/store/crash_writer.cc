@@ -42,7 +42,7 @@ class CrashWriter {
     rocks.db.directory = directory;
     rocks.db.env = env.get();
     // So small that tables are written and merged all the time.
-    rocks.db.write_buffer_bytes = 1u << 20;
+    rocks.db.budget.write_buffer_bytes = 1u << 20;
     rocks.at_step = [this](std::string_view step) { Reach(step); };
     auto store = RocksStore::Open(MakeCrashOptions(), rocks);
     HERALD_CHECK(store.has_value(), store ? "" : store.error().ToString());

@@ -8,8 +8,7 @@
 namespace herald::store {
 namespace {
 
-// Entries that are looked at under one hold of the owner's lock, so that a list of everything
-// does not hold up writers for longer than tens of microseconds.
+// Changes that are looked at, or forgotten, under one hold of the owner's lock.
 constexpr std::size_t kChunk = 256;
 
 // Bytes that an entry takes besides its key and its value: nodes of the four trees, half a dozen
@@ -30,23 +29,29 @@ bool InRange(std::string_view key, const Query& query) {
 
 PageMaker::PageMaker(const Query& query, Revision at) : query_(query) { page_.revision = at; }
 
-bool PageMaker::Take(Entry entry) {
-  const bool full = query_.limit > 0 && page_.entries.size() >= query_.limit;
-  if (full && !query_.count_remaining) {
+bool PageMaker::Take(Entry entry, std::string_view value) {
+  const bool full =
+      at_limit() || (query_.max_bytes > 0 && bytes_ >= query_.max_bytes && !page_.entries.empty());
+  // What the bytes cut off is not counted: the caller goes on with it.
+  if (full && !(query_.count_remaining && at_limit())) {
     page_.more = true;
     return false;
   }
   if (query_.filter && !query_.filter(entry)) return true;
-  if (full) {
-    ++page_.remaining;
-  } else {
+  if (!full) {
+    bytes_ += entry.value->size();
     page_.entries.push_back(std::move(entry));
+    page_.last.value = value;
+    return true;
   }
-  return true;
+  page_.more = true;
+  if (++page_.remaining <= Query::kMaxCounted) return true;
+  page_.remaining = Page::kManyRemain;
+  return false;
 }
 
 Page PageMaker::Finish() {
-  if (query_.count_remaining) page_.more = page_.remaining > 0;
+  if (page_.more) page_.last.key = page_.entries.back().key;
   return std::move(page_);
 }
 
@@ -185,8 +190,9 @@ void EntryTable::Unpin(Revision at) {
   pinned_.erase(found);
 }
 
-std::vector<Entry> EntryTable::Read(const Query& query, Revision at, Cursor& cursor) const {
-  std::vector<Entry> out;
+std::vector<EntryTable::Found> EntryTable::Read(const Query& query, Revision at,
+                                                Cursor& cursor) const {
+  std::vector<Found> out;
   if (query.by) {
     ReadIndex(query, *query.by, at, cursor, out);
   } else {
@@ -196,15 +202,15 @@ std::vector<Entry> EntryTable::Read(const Query& query, Revision at, Cursor& cur
 }
 
 void EntryTable::ReadKeys(const Query& query, Revision at, Cursor& cursor,
-                          std::vector<Entry>& out) const {
+                          std::vector<Found>& out) const {
   auto it = keys_.lower_bound(std::max(query.start, cursor.key_));
-  for (std::size_t seen = 0; seen < kChunk; ++seen, ++it) {
+  for (std::size_t seen = 0; seen < kRowsAtOnce; ++seen, ++it) {
     if (it == keys_.end() || !InRange(it->first, query)) {
       cursor.done_ = true;
       return;
     }
     if (const Version* version = At(it->second, at)) {
-      out.push_back({it->first, version->value, version->revision});
+      out.push_back({{it->first, version->value, version->revision}, {}});
     }
   }
   if (it == keys_.end()) {
@@ -215,7 +221,7 @@ void EntryTable::ReadKeys(const Query& query, Revision at, Cursor& cursor,
 }
 
 void EntryTable::ReadIndex(const Query& query, const IndexRange& by, Revision at, Cursor& cursor,
-                           std::vector<Entry>& out) const {
+                           std::vector<Found>& out) const {
   constexpr Revision kLast = std::numeric_limits<Revision>::max();
   // Rows in [low, high) of this query, and of these what is behind the last page.
   const bool resumes = !by.after_value.empty() || !by.after_key.empty();
@@ -238,7 +244,7 @@ void EntryTable::ReadIndex(const Query& query, const IndexRange& by, Revision at
     const Version* const version = At(keys_.find(key)->second, at);
     // Rows of other versions of the key say what it was, or will be, found by.
     if (version == nullptr || version->revision != row.revision) return;
-    out.push_back({key, version->value, version->revision});
+    out.push_back({{key, version->value, version->revision}, row.value});
   };
   if (!(low < high)) {
     cursor.done_ = true;
@@ -248,12 +254,12 @@ void EntryTable::ReadIndex(const Query& query, const IndexRange& by, Revision at
   std::size_t seen = 0;
   if (by.descending) {
     const auto begin = index_.lower_bound(low);
-    for (; seen < kChunk && it != begin; ++seen) take(*--it);
+    for (; seen < kRowsAtOnce && it != begin; ++seen) take(*--it);
     cursor.done_ = it == begin;
     // Exclusive, and so the row itself is not seen twice.
   } else {
     const auto end = index_.lower_bound(high);
-    for (; seen < kChunk && it != end; ++seen, ++it) take(*it);
+    for (; seen < kRowsAtOnce && it != end; ++seen, ++it) take(*it);
     cursor.done_ = it == end;
   }
   if (!cursor.done_) cursor.row_.emplace(it->value, *it->key, it->revision);

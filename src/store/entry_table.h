@@ -23,13 +23,16 @@ namespace herald::store {
 class PageMaker {
  public:
   PageMaker(const Query& query, Revision at);
-  // False where it needs no more.
-  bool Take(Entry entry);
+  // `value` is what an index has found it by. False where it needs no more.
+  bool Take(Entry entry, std::string_view value = {});
   Page Finish();
 
  private:
+  bool at_limit() const { return query_.limit > 0 && page_.entries.size() >= query_.limit; }
+
   const Query& query_;
   Page page_;
+  std::size_t bytes_ = 0;  // of the values of the page
 };
 
 // An EntryTable keeps entries in memory as they are and as they were: every version of a
@@ -116,9 +119,17 @@ class EntryTable {
   // Keeps all versions from there on. REQUIRES: CheckRevision(at)
   void Pin(Revision at);
   void Unpin(Revision at);
+  // Keys, or rows of an index, that one call of Read() looks at, so that a list of everything
+  // does not hold up writers for longer than tens of microseconds.
+  static constexpr std::size_t kRowsAtOnce = 256;
+  // An entry and, in a read by an index, the value that it was found by.
+  struct Found {
+    Entry entry{};
+    std::string value{};
+  };
   // The next entries of a query as it stood at a revision, unfiltered; perhaps none although there
   // are more. REQUIRES: `at` is pinned, !cursor.done()
-  std::vector<Entry> Read(const Query& query, Revision at, Cursor& cursor) const;
+  std::vector<Found> Read(const Query& query, Revision at, Cursor& cursor) const;
 
   // Changes of keys with that prefix after `after`, about `max` and whole revisions; see
   // WatchHub::Reader.
@@ -182,9 +193,9 @@ class EntryTable {
   void TakeAway(const std::string& key, const Kept& version);
   // The version of a key that stood at a revision; null where it did not exist.
   static const Version* At(const Versions& versions, Revision at);
-  void ReadKeys(const Query& query, Revision at, Cursor& cursor, std::vector<Entry>& out) const;
+  void ReadKeys(const Query& query, Revision at, Cursor& cursor, std::vector<Found>& out) const;
   void ReadIndex(const Query& query, const IndexRange& by, Revision at, Cursor& cursor,
-                 std::vector<Entry>& out) const;
+                 std::vector<Found>& out) const;
 
   Revision revision_;
   Revision compacted_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,7 +43,7 @@ class EntryTableTest : public testing::Test {
     EntryTable::Cursor cursor;
     std::vector<std::string> keys;
     while (!cursor.done()) {
-      for (const Entry& entry : table_.Read(query, at, cursor)) keys.push_back(entry.key);
+      for (const auto& found : table_.Read(query, at, cursor)) keys.push_back(found.entry.key);
     }
     return keys;
   }
@@ -148,6 +150,20 @@ TEST_F(EntryTableTest, GrowsAndShrinksInWhatItTakes) {
   while (!table_.Compact(At(100), 0).empty()) {
   }
   EXPECT_EQ(table_.memory_bytes(), before);
+}
+
+TEST(PageMakerTest, DoesNotCountMoreThanSoMany) {
+  const Query query{.limit = 1, .count_remaining = true};
+  for (const std::int64_t more : {Query::kMaxCounted, Query::kMaxCounted + 1}) {
+    PageMaker maker(query, 7);
+    const auto value = std::make_shared<const std::string>("v");
+    bool wants_more = true;
+    for (std::int64_t i = 0; i <= more; ++i) wants_more = maker.Take({"/a", value, 1});
+    EXPECT_EQ(wants_more, more == Query::kMaxCounted);
+    const Page page = maker.Finish();
+    EXPECT_TRUE(page.more);
+    EXPECT_EQ(page.remaining, wants_more ? Query::kMaxCounted : Page::kManyRemain);
+  }
 }
 
 }  // namespace

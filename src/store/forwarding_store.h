@@ -36,6 +36,7 @@ class ForwardingStore : public Store {
     return inner_->NewWatch(std::move(prefix), after, std::move(ready));
   }
   void RefreshLifetimes() override { inner_->RefreshLifetimes(); }
+  void AcceptClock() override { inner_->AcceptClock(); }
   void Maintain() override { inner_->Maintain(); }
   Status Health() override { return inner_->Health(); }
   StoreStats Stats() override { return inner_->Stats(); }

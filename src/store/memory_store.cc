@@ -19,6 +19,7 @@ constexpr std::chrono::seconds kMaintenanceInterval{1};
 MemoryStore::MemoryStore(StoreOptions options)
     : options_(std::move(options)),
       clock_(options_.clock != nullptr ? *options_.clock : SystemClock()),
+      clock_guard_(&clock_, ReadBootId(), std::nullopt, LogFunction()),
       hub_(
           0, 0,
           [this](const std::string& prefix, Revision after, std::size_t max) {
@@ -114,13 +115,14 @@ void MemoryStore::Read(Query query, PageDone done) {
   PageMaker page(query, at);
   EntryTable::Cursor cursor;
   for (bool enough = false; !enough && !cursor.done();) {
-    std::vector<Entry> entries;
+    if (query.is_cancelled()) break;
+    std::vector<EntryTable::Found> entries;
     {
       MutexLock lock(mu_);
       entries = table_.Read(query, at, cursor);
     }
-    for (Entry& entry : entries) {
-      enough = !page.Take(std::move(entry));
+    for (EntryTable::Found& found : entries) {
+      enough = !page.Take(std::move(found.entry), found.value);
       if (enough) break;
     }
   }
@@ -128,6 +130,7 @@ void MemoryStore::Read(Query query, PageDone done) {
     MutexLock lock(mu_);
     table_.Unpin(at);
   }
+  if (query.is_cancelled()) return done(Status(StatusReason::kCancelled, "the read was cancelled"));
   done(page.Finish());
 }
 
@@ -185,7 +188,9 @@ void MemoryStore::Refresh() {
 }
 
 void MemoryStore::Expire() {
-  const WallTime now = clock_.Now();
+  const std::optional<WallTime> looked = clock_guard_.Look();
+  if (!looked) return;
+  const WallTime now = *looked;
   for (;;) {
     std::vector<std::shared_ptr<const Change>> changes;
     WatchHub::Woken woken;
@@ -225,7 +230,9 @@ void MemoryStore::Evict() {
 }
 
 void MemoryStore::Compact() {
-  const WallTime keep_from = clock_.Now() - options_.history;
+  const std::optional<WallTime> now = clock_guard_.Look();
+  // Without a clock that can be believed, only the bytes count.
+  const WallTime keep_from = now ? *now - options_.history : WallTime();
   for (;;) {
     std::vector<std::shared_ptr<const Change>> gone;  // destroyed without the lock
     MutexLock lock(mu_);
@@ -246,6 +253,8 @@ StoreStats MemoryStore::Stats() {
   stats.evicted = evicted_;
   stats.complete_since = complete_since_;
   stats.watches = hub_.watches();
+  stats.clock_jumps = clock_guard_.jumps();
+  stats.expiry_held = clock_guard_.held();
   return stats;
 }
 

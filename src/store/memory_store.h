@@ -11,6 +11,7 @@
 #include "herald/base/clock.h"
 #include "herald/base/executor.h"
 #include "herald/base/status.h"
+#include "store/clock_guard.h"
 #include "store/entry_table.h"
 #include "store/store.h"
 #include "store/watch_hub.h"
@@ -40,6 +41,7 @@ class MemoryStore final : public Store {
   Result<std::unique_ptr<Watch>> NewWatch(std::string prefix, Revision after,
                                           std::function<void()> ready) override;
   void RefreshLifetimes() override EXCLUDES(mu_);
+  void AcceptClock() override { clock_guard_.Accept(); }
   void Maintain() override EXCLUDES(mu_, maintain_mu_);
   Status Health() override { return Status(); }
   StoreStats Stats() override EXCLUDES(mu_);
@@ -61,6 +63,7 @@ class MemoryStore final : public Store {
 
   const StoreOptions options_;
   const Clock& clock_;
+  ClockGuard clock_guard_;
 
   Mutex maintain_mu_;  // one Maintain() at a time; before mu_
 

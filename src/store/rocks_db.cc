@@ -8,9 +8,9 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
-#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/write_batch.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "store/revision_mark.h"
 #include "store/tsan_suppressions.h"
 
 namespace herald::store {
@@ -36,16 +37,23 @@ constexpr std::array kColumnFamilies = {"default", "heads", "versions", "log", "
 // Ten bits a key let one lookup in a hundred touch a file that does not have the key.
 constexpr double kBloomBits = 10;
 
-class ErrorListener final : public rocksdb::EventListener {
+// Thread-safe where the functions are.
+class Listener final : public rocksdb::EventListener {
  public:
-  explicit ErrorListener(std::function<void(const Status&)> report) : report_(std::move(report)) {}
+  Listener(std::function<void(const Status&)> on_error, std::function<void()> on_log_rolled)
+      : on_error_(std::move(on_error)), on_log_rolled_(std::move(on_log_rolled)) {}
 
   void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
-    report_(FromRocks(*status));
+    if (on_error_) on_error_(FromRocks(*status));
+  }
+  // A new log begins with the next memtable.
+  void OnMemTableSealed(const rocksdb::MemTableInfo&) override {
+    if (on_log_rolled_) on_log_rolled_();
   }
 
  private:
-  const std::function<void(const Status&)> report_;
+  const std::function<void(const Status&)> on_error_;
+  const std::function<void()> on_log_rolled_;
 };
 
 // The file LOG, for those who want to know what RocksDB does. What cannot be written to it is
@@ -55,13 +63,17 @@ class ErrorListener final : public rocksdb::EventListener {
 // Thread-confined.
 class LogFile {
  public:
-  explicit LogFile(const std::filesystem::path& path) : path_(path.string()) { Begin(); }
+  // Of two such files, the second being the one before.
+  LogFile(const std::filesystem::path& path, std::size_t max_bytes)
+      : path_(path.string()), max_bytes_(max_bytes) {
+    Begin();
+  }
   ~LogFile() { Close(); }
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
   void Write(std::string_view message) {
-    if (bytes_ > kMaxBytes) Begin();
+    if (bytes_ > max_bytes_) Begin();
     if (file_ < 0) return;
     const std::time_t now = std::time(nullptr);
     std::tm parts{};
@@ -76,9 +88,6 @@ class LogFile {
   }
 
  private:
-  // Two of them, the second being the one before.
-  static constexpr std::size_t kMaxBytes = 4u << 20;
-
   void Begin() {
     Close();
     std::error_code ignored;
@@ -92,6 +101,7 @@ class LogFile {
   }
 
   const std::string path_;
+  const std::size_t max_bytes_;
   int file_ = -1;
   std::size_t bytes_ = 0;
 };
@@ -101,9 +111,9 @@ class LogFile {
 class Listening final : public rocksdb::Logger {
  public:
   // Empty: to no file.
-  explicit Listening(const std::filesystem::path& file)
+  Listening(const std::filesystem::path& file, std::size_t max_bytes)
       : Logger(rocksdb::InfoLogLevel::INFO_LEVEL) {
-    if (!file.empty()) file_.emplace(file);
+    if (!file.empty()) file_.emplace(file, max_bytes);
   }
 
   using Logger::Logv;
@@ -151,7 +161,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const rocksdb::Options& base, std::st
   // fewer rows it has. Rows of the log and of expiry come in their order, and nobody looks for them
   // soon.
   const std::size_t share = name == "versions" ? 2 : name == "log" || name == "expiry" ? 16 : 8;
-  family.write_buffer_size = options.write_buffer_bytes / share;
+  family.write_buffer_size = options.budget.write_buffer_bytes / share;
   if (name == "heads") {
     // Asked for each key that is created, and does not have it.
     family.memtable_prefix_bloom_size_ratio = 0.05;
@@ -235,8 +245,8 @@ rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
   // Whether and when writing works again is for the store to find out.
   rocks.max_bgerror_resume_count = 0;
   // What is in the log but in no file is read at the start, so it is bounded.
-  rocks.max_total_wal_size = options.write_buffer_bytes;
-  rocks.db_write_buffer_size = options.write_buffer_bytes;
+  rocks.max_total_wal_size = options.budget.write_buffer_bytes;
+  rocks.db_write_buffer_size = options.budget.write_buffer_bytes;
   rocks.skip_stats_update_on_db_open = true;
   // One flush and one compaction. Herald shares its machine with what it watches.
   rocks.max_background_jobs = 2;
@@ -247,7 +257,10 @@ rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
 
   rocks.compression = FastCompression();
   rocks.level_compaction_dynamic_level_bytes = true;
-  rocks.max_bytes_for_level_base = 256u << 20;
+  rocks.max_bytes_for_level_base = options.budget.level_base_bytes;
+  rocks.target_file_size_base = options.budget.file_bytes;
+  rocks.max_compaction_bytes = options.budget.compaction_bytes;
+  rocks.manifest_preallocation_size = options.budget.manifest_bytes;
 
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(options.cache_bytes);
@@ -262,8 +275,9 @@ rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
   table.format_version = 5;
   rocks.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
 
-  if (options.on_background_error) {
-    rocks.listeners.push_back(std::make_shared<ErrorListener>(options.on_background_error));
+  if (options.on_background_error || options.on_log_rolled) {
+    rocks.listeners.push_back(
+        std::make_shared<Listener>(options.on_background_error, options.on_log_rolled));
   }
   return rocks;
 }
@@ -298,13 +312,18 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
     }
   }
 
-  const auto listening = std::make_shared<Listening>(options.read_only ? std::filesystem::path()
-                                                                       : options.directory / "LOG");
+  const auto listening = std::make_shared<Listening>(
+      options.read_only ? std::filesystem::path() : options.directory / "LOG",
+      options.budget.info_log_bytes);
   rocks.info_log = listening;
 
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (const char* name : kColumnFamilies) {
     families.emplace_back(name, FamilyOptions(rocks, name, options));
+  }
+  if (options.check_mark && !options.read_only) {
+    const Status complete = CheckMark(options, rocks, families);
+    if (!complete.ok()) return complete;
   }
   // Not make_unique: the constructor is private.
   std::unique_ptr<RocksDb> opened(new RocksDb(options.directory));
@@ -320,12 +339,46 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
   return opened;
 }
 
+Status RocksDb::CheckMark(const RocksDbOptions& options, const rocksdb::Options& rocks,
+                          const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
+  const Result<std::optional<Revision>> mark = ReadRevisionMark(rocks.env, options.directory);
+  if (mark && !*mark) return Status();
+  // Another process may be writing, and would be ahead of what is read here.
+  rocksdb::FileLock* lock = nullptr;
+  const rocksdb::Status locked = rocks.env->LockFile((options.directory / "LOCK").string(), &lock);
+  if (!locked.ok()) return CannotOpen(options.directory, locked);
+  Revision recovered = 0;
+  bool readable = false;
+  {
+    RocksDb reading(options.directory);
+    rocksdb::DB* db = nullptr;
+    rocksdb::Status status = rocksdb::DB::OpenForReadOnly(rocks, options.directory.string(),
+                                                          families, &reading.handles_, &db);
+    reading.db_.reset(db);
+    if (status.ok()) {
+      std::string row;
+      status = db->Get({}, reading.meta(), ToSlice(kStateKey), &row);
+      const auto state = DecodeState(row);
+      if (status.ok() && state) recovered = state->revision;
+      // Without a state, the log that began with it is missing.
+      readable = status.IsNotFound() || state;
+    }
+  }
+  rocks.env->UnlockFile(lock).PermitUncheckedError();
+  // What else is wrong is found, and named, when the database is opened for writing.
+  return readable ? CheckRevisionMark(rocks.env, options.directory, recovered) : Status();
+}
+
 Status RocksDb::ReadOrInitialise(const RocksDbOptions& options) {
   std::string row;
   rocksdb::Status status = db_->Get({}, meta(), ToSlice(kFormatKey), &row);
   if (status.IsNotFound()) {
     const std::unique_ptr<rocksdb::Iterator> any(db_->NewIterator({}, meta()));
     any->SeekToFirst();
+    rocksdb::Env* const env = db_->GetEnv();
+    const bool is_heralds = env->FileExists((directory_ / kRevisionMarkFile).string()).ok();
+    // The log that began with this row is missing, and the rest with it.
+    if (options.read_only && is_heralds && !any->Valid()) return Status();
     if (any->Valid() || options.read_only) {
       return Status(StatusReason::kInvalid,
                     fmt::format("{} holds a RocksDB database that is not Herald's",
@@ -354,6 +407,10 @@ Status RocksDb::ReadOrInitialise(const RocksDbOptions& options) {
   const auto state = DecodeState(row);
   if (!state) return Status(StatusReason::kCorruption, "the row \"state\" is damaged");
   state_ = *state;
+  // A store that was written by an earlier release has neither. A damaged one is as good as none:
+  // both only save work or add caution.
+  if (db_->Get({}, meta(), ToSlice(kLifetimesKey), &row).ok()) lifetimes_ = DecodeLifetimes(row);
+  if (db_->Get({}, meta(), ToSlice(kClockKey), &row).ok()) clock_ = DecodeClock(row);
   return Status();
 }
 
@@ -366,27 +423,29 @@ RocksDb::~RocksDb() {
   db_->Close().PermitUncheckedError();
 }
 
-std::uint64_t RocksDb::BytesOnDisk() const {
+std::uint64_t DirectoryBytes(const std::filesystem::path& directory) {
   std::uint64_t bytes = 0;
   std::error_code error;
-  for (auto file = std::filesystem::directory_iterator(directory_, error);
+  for (auto file = std::filesystem::directory_iterator(directory, error);
        !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    struct stat info{};
     // RocksDB deletes files while we look.
-    std::error_code gone;
-    const std::uint64_t size = file->file_size(gone);
-    if (!gone) bytes += size;
+    if (::lstat(file->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    // Blocks, because RocksDB reserves room for files that grow; or bytes, because not every file
+    // system counts blocks as soon as they are written.
+    constexpr std::uint64_t kBlock = 512;
+    bytes += std::max(static_cast<std::uint64_t>(info.st_size),
+                      static_cast<std::uint64_t>(info.st_blocks) * kBlock);
   }
   return bytes;
 }
 
-Status RocksDb::CopyTo(const std::filesystem::path& target) const {
-  rocksdb::Checkpoint* made = nullptr;
-  rocksdb::Status status = rocksdb::Checkpoint::Create(db_.get(), &made);
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-  if (status.ok()) status = checkpoint->CreateCheckpoint(target.string());
-  if (status.ok()) return Status();
-  return Status(StatusReason::kServiceUnavailable,
-                fmt::format("cannot write the backup {}: {}", target.string(), status.ToString()));
+std::uint64_t RocksDb::BytesOnDisk() const { return DirectoryBytes(directory_); }
+
+std::uint64_t RocksDb::LiveBytes() const {
+  std::uint64_t bytes = 0;
+  db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kLiveSstFilesSize, &bytes);
+  return bytes;
 }
 
 rocksdb::Status RocksDb::FlushAll() { return db_->Flush(rocksdb::FlushOptions(), handles_); }

@@ -311,6 +311,39 @@ std::optional<std::uint32_t> DecodeFormat(std::string_view row) {
   return version;
 }
 
+std::string EncodeLifetimes(std::uint64_t rules) {
+  std::string row(4, '\0');
+  AppendFixed64(rules, row);
+  return Sealed(kLifetimesKey, std::move(row));
+}
+
+std::optional<std::uint64_t> DecodeLifetimes(std::string_view row) {
+  if (!IsSealed(kLifetimesKey, row)) return std::nullopt;
+  RowReader reader(row.substr(4));
+  const std::uint64_t rules = reader.Fixed64();
+  if (!reader.done()) return std::nullopt;
+  return rules;
+}
+
+std::string EncodeClock(const ClockRecord& record) {
+  std::string row(4, '\0');
+  AppendTime(record.wall, row);
+  AppendFixed64(static_cast<std::uint64_t>(record.since_boot.time_since_epoch().count()), row);
+  row += record.boot_id;
+  return Sealed(kClockKey, std::move(row));
+}
+
+std::optional<ClockRecord> DecodeClock(std::string_view row) {
+  if (!IsSealed(kClockKey, row)) return std::nullopt;
+  RowReader reader(row.substr(4));
+  ClockRecord record;
+  record.wall = reader.Time();
+  record.since_boot = SteadyTime(SteadyTime::duration(static_cast<std::int64_t>(reader.Fixed64())));
+  record.boot_id = reader.Rest();
+  if (!reader.ok()) return std::nullopt;
+  return record;
+}
+
 std::uint64_t EntryBytes(std::size_t key_size, std::size_t value_size) {
   // The key stands in the head, the version, the log and some rows of the index; the rest is
   // revisions, times, checksums and what the index says.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "herald/base/clock.h"
+#include "store/clock_guard.h"
 #include "store/store.h"
 
 namespace herald::store {
@@ -23,7 +24,7 @@ inline constexpr std::uint32_t kFormatVersion = 2;
 // log:      revision                              -> LogRow
 // index:    index, escaped value, escaped key, revision -> nothing
 // expiry:   time, revision that created the key   -> key
-// default:  "format", "state"                     -> u32, State
+// default:  "format", "state", "lifetimes", "clock" -> u32, State, u64, ClockRecord
 //
 // Numbers in keys are big endian, so that they sort. A revision in a version's key is
 // complemented: the newest version of a key comes first. A text that something follows is
@@ -121,6 +122,17 @@ std::optional<State> DecodeState(std::string_view row);
 
 std::string EncodeFormat(std::uint32_t version);
 std::optional<std::uint32_t> DecodeFormat(std::string_view row);
+
+// Which rules the expiry of all entries is from (Schema::lifetime_rules); the row is there only
+// while that is true of every entry.
+inline constexpr std::string_view kLifetimesKey = "lifetimes";
+std::string EncodeLifetimes(std::uint64_t rules);
+std::optional<std::uint64_t> DecodeLifetimes(std::string_view row);
+
+// The clocks as they stood when they were last known to be right.
+inline constexpr std::string_view kClockKey = "clock";
+std::string EncodeClock(const ClockRecord& record);
+std::optional<ClockRecord> DecodeClock(std::string_view row);
 
 // What an entry counts for in `live_bytes` and, once it is replaced, in `history_bytes`:
 // its value, its key in the rows that repeat it, and what else those hold. An estimate

@@ -150,5 +150,23 @@ TEST(RocksFormatTest, RefusesBytesThatAreNoKey) {
   EXPECT_FALSE(DecodeHead(std::string(8, '\0'))) << "no write has revision 0";
 }
 
+TEST(RocksFormatTest, RemembersLifetimesAndClocksAndNoticesDamage) {
+  EXPECT_EQ(DecodeLifetimes(EncodeLifetimes(0x0123456789abcdefu)), 0x0123456789abcdefu);
+  const ClockRecord record{.wall = WallTime(std::chrono::nanoseconds(1'767'225'600'123'456'789)),
+                           .since_boot = SteadyTime(std::chrono::hours(7)),
+                           .boot_id = "8c1ff2b3"};
+  EXPECT_EQ(DecodeClock(EncodeClock(record)), record);
+  EXPECT_EQ(DecodeClock(EncodeClock({})), ClockRecord());
+  for (std::string row : {EncodeLifetimes(7), EncodeClock(record)}) {
+    EXPECT_FALSE(DecodeLifetimes(row.substr(0, row.size() - 1)));
+    EXPECT_FALSE(DecodeClock(row.substr(0, row.size() - 1)));
+    row.back() ^= 1;
+    EXPECT_FALSE(DecodeLifetimes(row));
+    EXPECT_FALSE(DecodeClock(row));
+  }
+  EXPECT_FALSE(DecodeLifetimes(""));
+  EXPECT_FALSE(DecodeClock(""));
+}
+
 }  // namespace
 }  // namespace herald::store

@@ -35,8 +35,6 @@ Status Damaged(std::string_view what, std::string_view key) {
                 fmt::format("the {} of \"{}\" is damaged", what, Printable(key)));
 }
 
-Status GoneTooFar() { return Status(StatusReason::kCancelled, "more rows than were asked for"); }
-
 // Rows that are stepped over before the next one that matters is looked for: a step costs a
 // tenth of that.
 constexpr int kMaxSteps = 4;
@@ -90,37 +88,55 @@ Status NoVersion(std::string_view key) {
 }  // namespace
 
 // Gathers what a query is to return, whatever order it comes in. Confined to the read.
+//
+// Rows come in groups: those of one key or, in a read by an index, of one value and key. A read
+// stops between two groups only, where it can go on later.
 class RocksReader::Reading {
  public:
-  Reading(const Query& query, Revision at, Effort effort, const rocksdb::Snapshot* snapshot)
-      : query_(query), effort_(effort), snapshot_(snapshot) {
-    page_.revision = at;
+  Reading(const Query& query, Revision at, bool latest, Effort effort,
+          const rocksdb::Snapshot* snapshot, Page so_far)
+      : query_(query), latest_(latest), effort_(effort), snapshot_(snapshot) {
+    slice_.page = std::move(so_far);
+    page().revision = at;
+    if (query_.max_bytes == 0) return;
+    for (const Entry& entry : page().entries) bytes_ += entry.value->size();
   }
 
   const Query& query() const { return query_; }
-  Revision at() const { return page_.revision; }
+  Revision at() const { return slice_.page.revision; }
+  // Whether at() is what the snapshot has as the newest, so that heads tell which keys exist.
+  bool is_latest() const { return latest_; }
   Effort effort() const { return effort_; }
   const rocksdb::Snapshot* snapshot() const { return snapshot_; }
 
-  // Counts a row that is looked at. False: that is one too many.
-  bool Visit() {
-    if (effort_.max_rows == 0 || ++visited_ <= effort_.max_rows) return true;
-    Fail(GoneTooFar());
+  // Counts a row that is looked at.
+  void Visit() { slice_.cost += NeedsValue() ? kRowCost : kCountCost; }
+  // Between two groups: false where the read has to stop here. `last` makes the Place of the group
+  // that has ended.
+  template <typename MakePlace>
+  bool GoesOn(MakePlace last) {
+    if (effort_.max_cost == 0 || slice_.cost < effort_.max_cost) return true;
+    slice_.next = last();
     return false;
   }
   // Whether the next entry's value matters, or only that there is one.
   bool NeedsValue() const { return !full() || query_.filter; }
-  std::size_t found() const { return page_.entries.size(); }
+  std::size_t found() const { return slice_.page.entries.size(); }
 
-  // False: no more is needed.
-  bool Add(Entry entry) {
+  // `value` is what an index has found it by. False: no more is needed.
+  bool Add(Entry entry, std::string_view value = {}) {
     if (full()) {
-      page_.more = true;
-      if (!query_.count_remaining) return false;
-      if (!query_.filter || query_.filter(entry)) ++page_.remaining;
-      return true;
+      page().more = true;
+      if (!counts()) return false;
+      if (query_.filter && !query_.filter(entry)) return true;
+      if (++page().remaining <= Query::kMaxCounted) return true;
+      page().remaining = Page::kManyRemain;
+      return false;
     }
-    if (!query_.filter || query_.filter(entry)) page_.entries.push_back(std::move(entry));
+    if (query_.filter && !query_.filter(entry)) return true;
+    bytes_ += entry.value->size();
+    page().entries.push_back(std::move(entry));
+    page().last.value = value;
     return true;
   }
 
@@ -130,21 +146,29 @@ class RocksReader::Reading {
     if (!status.ok() && failed_.ok()) failed_ = FromRocks(status);
   }
 
-  Result<Page> Finish() {
+  Result<Slice> Finish() {
     if (!failed_.ok()) return failed_;
-    if (query_.count_remaining) page_.more = page_.remaining > 0;
-    return std::move(page_);
+    if (counts()) page().more = page().remaining != 0;
+    if (page().more) page().last.key = page().entries.back().key;
+    return std::move(slice_);
   }
 
  private:
-  bool full() const { return query_.limit > 0 && page_.entries.size() >= query_.limit; }
+  Page& page() { return slice_.page; }
+  bool at_limit() const { return query_.limit > 0 && found() >= query_.limit; }
+  bool full() const {
+    return at_limit() || (query_.max_bytes > 0 && bytes_ >= query_.max_bytes && found() > 0);
+  }
+  // What the bytes cut off is not counted: the caller goes on with it.
+  bool counts() const { return query_.count_remaining && at_limit(); }
 
   const Query& query_;
+  const bool latest_;
   const Effort effort_;
   const rocksdb::Snapshot* const snapshot_;
-  std::size_t visited_ = 0;
+  std::size_t bytes_ = 0;  // of the values of the page
   Status failed_;
-  Page page_;
+  Slice slice_;
 };
 
 Result<Revision> RocksReader::Head(std::string_view key, Effort effort) const {
@@ -237,19 +261,16 @@ Result<RocksReader::Logged> RocksReader::Log(Revision revision, Effort effort) c
   return Logged{log->deleted, log->written, log->previous, std::string(log->key)};
 }
 
-Result<Page> RocksReader::Read(const Query& query, Effort effort) const {
+Result<RocksReader::Slice> RocksReader::Read(const Query& query, Effort effort, Page so_far) const {
   rocksdb::ManagedSnapshot moment(&rocks_.db());
-  Revision at = query.at;
-  if (at == 0) {
-    rocksdb::PinnableSlice row;
-    const rocksdb::Status status = rocks_.db().Get(ReadOptionsFor(effort, moment.snapshot()),
-                                                   rocks_.meta(), ToSlice(kStateKey), &row);
-    if (!status.ok()) return FromRocks(status);
-    const auto state = DecodeState(ToView(row));
-    if (!state) return Status(StatusReason::kCorruption, "the row \"state\" is damaged");
-    at = state->revision;
-  }
-  Reading reading(query, at, effort, moment.snapshot());
+  rocksdb::PinnableSlice row;
+  const rocksdb::Status status = rocks_.db().Get(ReadOptionsFor(effort, moment.snapshot()),
+                                                 rocks_.meta(), ToSlice(kStateKey), &row);
+  if (!status.ok()) return FromRocks(status);
+  const auto state = DecodeState(ToView(row));
+  if (!state) return Status(StatusReason::kCorruption, "the row \"state\" is damaged");
+  const Revision at = query.at != 0 ? query.at : state->revision;
+  Reading reading(query, at, at == state->revision, effort, moment.snapshot(), std::move(so_far));
   if (query.by) {
     ReadIndex(*query.by, reading);
   } else {
@@ -260,7 +281,7 @@ Result<Page> RocksReader::Read(const Query& query, Effort effort) const {
 
 void RocksReader::ReadKeys(Reading& reading) const {
   const Query& query = reading.query();
-  const bool latest = query.at == 0;
+  const bool latest = reading.is_latest();
   if (!query.end.empty() && query.end <= query.start) return;
   const std::string upper = EscapedBound(query.end);
   const rocksdb::Slice upper_slice = upper;
@@ -274,15 +295,26 @@ void RocksReader::ReadKeys(Reading& reading) const {
     ReadHeads(reading, *rows, std::move(parsed->key) + '\0');
   };
 
-  std::string seen;        // the prefix of the key whose state is known
+  std::string group;       // the prefix of the key that is being looked at
+  bool known = false;      // its state
   std::size_t passed = 0;  // rows that were of no use
   int steps = 0;           // of these, one after the other
   rows->Seek(EscapedBound(query.start));
-  while (rows->Valid() && reading.Visit()) {
+  while (rows->Valid()) {
     const std::string_view row_key = ToView(rows->key());
     if (row_key.size() < 8) return reading.Fail(Damaged("key of a version", row_key));
     const std::string_view prefix = PrefixOfVersionKey(row_key);
-    const bool older = prefix == seen;  // than what stood
+    if (prefix != group) {
+      const auto last = [&group] {
+        auto parsed = ParseVersionKey(group + std::string(8, '\xff'));  // revision 0
+        return Place{.value = {}, .key = parsed ? std::move(parsed->key) : std::string()};
+      };
+      if (!group.empty() && !reading.GoesOn(last)) return;
+      group = prefix;
+      known = false;
+    }
+    reading.Visit();
+    const bool older = known;  // than what stood
     const bool yet_to_come = RevisionOfVersionKey(row_key) > reading.at();
     if (older || yet_to_come) {
       // The heads know the next key, and the entries that were written last are in memory.
@@ -298,7 +330,7 @@ void RocksReader::ReadKeys(Reading& reading) const {
       continue;
     }
     steps = 0;
-    seen = prefix;
+    known = true;
     const auto version = DecodeVersion(row_key, ToView(rows->value()));
     if (!version) return reading.Fail(Damaged("version with the row", row_key));
     if (!version->deleted) {
@@ -323,6 +355,7 @@ void RocksReader::ReadHeads(Reading& reading, rocksdb::Iterator& versions,
   if (!query.end.empty()) options.iterate_upper_bound = &upper;
   const std::unique_ptr<rocksdb::Iterator> heads(rocks_.db().NewIterator(options, rocks_.heads()));
   std::vector<Entry> next;
+  std::string before;  // the last key of those that were read before
   heads->Seek(from);
   while (heads->Valid()) {
     next.clear();
@@ -332,7 +365,11 @@ void RocksReader::ReadHeads(Reading& reading, rocksdb::Iterator& versions,
     std::vector<std::optional<Standing>> recent;
     if (reading.NeedsValue()) recent = recent_.Find(next);
     for (std::size_t i = 0; i < next.size(); ++i) {
-      if (!reading.Visit()) return;
+      const std::string& last = i > 0 ? next[i - 1].key : before;
+      if (!last.empty() && !reading.GoesOn([&last] { return Place{.value = {}, .key = last}; })) {
+        return;
+      }
+      reading.Visit();
       Entry& entry = next[i];
       if (reading.NeedsValue()) {
         Result<Standing> standing =
@@ -342,8 +379,9 @@ void RocksReader::ReadHeads(Reading& reading, rocksdb::Iterator& versions,
         entry.value = std::move(standing->value);
         entry.revision = standing->revision;
       }
-      if (!reading.Add(std::move(entry))) return;
+      if (!reading.Add(Entry(entry))) return;
     }
+    before = std::move(next.back().key);
   }
   reading.FailIfBad(heads->status());
 }
@@ -371,17 +409,29 @@ void RocksReader::ReadIndex(const Query::By& by, Reading& reading) const {
   const std::unique_ptr<rocksdb::Iterator> rows(rocks_.db().NewIterator(options, rocks_.index()));
   const std::unique_ptr<rocksdb::Iterator> versions(
       rocks_.db().NewIterator(OfOneKey(reading.effort(), reading.snapshot()), rocks_.versions()));
-  std::string seen;  // the prefix of the value and key that were looked at
-  for (by.descending ? rows->SeekToLast() : rows->SeekToFirst(); rows->Valid() && reading.Visit();
+  std::string group;   // the prefix of the value and key that are being looked at
+  bool known = false;  // whether they count
+  for (by.descending ? rows->SeekToLast() : rows->SeekToFirst(); rows->Valid();
        by.descending ? rows->Prev() : rows->Next()) {
     const std::string_view row_key = ToView(rows->key());
     auto row = ParseIndexKey(row_key);
     if (!row) return reading.Fail(Damaged("row of the index", row_key));
-    if (row->revision > reading.at() || row->key < query.start ||
-        (!query.end.empty() && row->key >= query.end) || PrefixOfIndexKey(row_key) == seen) {
+    if (PrefixOfIndexKey(row_key) != group) {
+      const auto last = [&group] {
+        auto parsed = ParseIndexKey(group + std::string(8, '\0'));
+        return parsed ? Place{.value = std::move(parsed->value), .key = std::move(parsed->key)}
+                      : Place();
+      };
+      if (!group.empty() && !reading.GoesOn(last)) return;
+      group = PrefixOfIndexKey(row_key);
+      known = false;
+    }
+    reading.Visit();
+    if (known || row->revision > reading.at() || row->key < query.start ||
+        (!query.end.empty() && row->key >= query.end)) {
       continue;
     }
-    seen = PrefixOfIndexKey(row_key);
+    known = true;
     // A row says since when a key has had that value. It counts if it had it still.
     Result<Standing> standing =
         StandingAt(*versions, Order::kAny, row->key, reading.at(), recent_.Find(row->key));
@@ -392,7 +442,10 @@ void RocksReader::ReadIndex(const Query::By& by, Reading& reading) const {
       return entry.index == row->index && entry.value == row->value;
     };
     if (std::none_of(entries.begin(), entries.end(), is_row)) continue;
-    if (!reading.Add({std::move(row->key), std::move(standing->value), standing->revision})) break;
+    if (!reading.Add({std::move(row->key), std::move(standing->value), standing->revision},
+                     row->value)) {
+      break;
+    }
   }
   reading.FailIfBad(rows->status());
 }
@@ -441,6 +494,11 @@ Result<Watch::Batch> RocksReader::Changes(std::string_view prefix, Revision afte
         std::make_shared<const Change>(std::move(current), std::move(previous), log->deleted));
   }
   if (!rows->status().ok()) return FromRocks(rows->status());
+  // Without a single row the range is not empty but missing: each revision has one.
+  if (batch.revision == after && after < until) {
+    return Status(StatusReason::kNotFound,
+                  fmt::format("the log has no revision {}", batch.revision + 1));
+  }
   return batch;
 }
 

@@ -25,11 +25,23 @@ class RecentEntries;
 // Thread-safe: it has no state.
 class RocksReader {
  public:
-  // How far a read may go. With `cached`, one that would have to go to the disk, or that
-  // looks at more than `max_rows`, ends with kCancelled instead.
+  // How far a read may go. With `cached`, one that would have to go to the disk ends with
+  // kCancelled instead. `max_cost` is what one call of Read() may cost, see Slice.
   struct Effort {
     bool cached = false;
-    std::size_t max_rows = 0;  // 0: any number
+    std::size_t max_cost = 0;  // 0: any
+  };
+
+  // What a row costs whose value is read, and one that is only counted. (About half a
+  // microsecond each; with a filter the former is ten times that.)
+  static constexpr std::size_t kRowCost = 8;
+  static constexpr std::size_t kCountCost = 1;
+
+  // What one call of Read() has made of a query.
+  struct Slice {
+    Page page{};
+    std::optional<Place> next{};  // set where the cost was reached: goes on behind this
+    std::size_t cost = 0;
   };
 
   // One version of a key, or none.
@@ -53,8 +65,10 @@ class RocksReader {
   Result<Standing> Newest(const std::string& key, Effort effort) const;
   Result<Standing> NewestWithCreation(const std::string& key, Effort effort) const;
 
-  // All of one moment: with query.at 0 that is the latest revision of the page.
-  Result<Page> Read(const Query& query, Effort effort) const;
+  // All of one moment: with query.at 0 that is the latest revision of the page. `so_far`
+  // is what the calls before have gathered for the same query, which then begins where those
+  // stopped. Each call makes progress, however small its max_cost is.
+  Result<Slice> Read(const Query& query, Effort effort, Page so_far = {}) const;
 
   // Who wrote a revision. kNotFound where the log has no such row.
   struct Logged {
@@ -65,7 +79,8 @@ class RocksReader {
   };
   Result<Logged> Log(Revision revision, Effort effort) const;
 
-  // Changes of keys with that prefix in (after, until], at most `max`.
+  // Changes of keys with that prefix in (after, until], at most `max`. kNotFound where the log
+  // lacks a revision of that range: it was compacted meanwhile, or the log is damaged.
   Result<Watch::Batch> Changes(std::string_view prefix, Revision after, Revision until,
                                std::size_t max) const;
 

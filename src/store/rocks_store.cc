@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <future>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
 #include "base/thread_name.h"
+#include "store/revision_mark.h"
 
 namespace herald::store {
 namespace {
@@ -21,9 +23,8 @@ namespace {
 constexpr RecentEntries::Limits kRecent{.created = 8'192, .rewritten = 16'384, .bytes = 16u << 20};
 
 // What one WriteBatch may hold. Beyond this a larger batch saves nothing on the sync, and
-// the first writer in it waits for the last.
+// the first writer in it waits for the last. Its bytes are DiskBudget::batch_bytes.
 constexpr std::size_t kMaxBatchWrites = 512;
-constexpr std::size_t kMaxBatchBytes = 4u << 20;
 
 // What may wait for the committer. At 20,000 writes a second, a second's worth; writers
 // who come later are better told so than kept.
@@ -32,6 +33,10 @@ constexpr std::size_t kMaxQueuedBytes = 128u << 20;
 
 // How often maintenance looks. Entries expire within this of their time.
 constexpr std::chrono::seconds kMaintenanceInterval{1};
+
+// How old an acknowledged write may become before its revision is marked. Maintenance marks each
+// time it looks; where that takes longer, because it compacts gigabytes, the committer does it.
+constexpr std::chrono::seconds kMaxUnmarked{5};
 
 // Entries that maintenance deletes at once. A client's write waits behind one such
 // portion at most, about two milliseconds.
@@ -43,16 +48,37 @@ constexpr std::uint32_t kCompactDeletes = 2'000;
 
 // A read on the caller's thread looks at this many rows, some tens of microseconds' worth.
 constexpr std::size_t kInlineRows = 100;
-constexpr RocksReader::Effort kInline{.cached = true, .max_rows = kInlineRows};
+constexpr RocksReader::Effort kInline{.cached = true,
+                                      .max_cost = kInlineRows * RocksReader::kRowCost};
+// A slice of a read on the pool: with a filter, which decodes each value, about 2 ms. Another
+// read waits for one such slice per thread at most.
+constexpr std::size_t kSliceRows = 400;
+constexpr RocksReader::Effort kOneSlice{.cached = false,
+                                        .max_cost = kSliceRows * RocksReader::kRowCost};
 constexpr RocksReader::Effort kThorough{};
 
-// Eviction begins when the disk holds this much of the cap and ends at the second: with the
-// whole cap in use, the files that compaction writes anew would not fit.
-constexpr double kEvictAbove = 0.95;
-constexpr double kEvictTo = 0.80;
+Status NoRoom() {
+  return Status(
+      Status::Parts{.reason = StatusReason::kTooManyRequests,
+                    .message = "the data directory has reached its size limit; room is being made",
+                    .retry_after = std::chrono::seconds(1)});
+}
+
+// When a client should try again. A disk is full, or read-only, until somebody does something about
+// it: the same as for a full etcd. A queue of writes is shorter a moment later.
+constexpr std::chrono::seconds kRetryAfterFault{30};
+constexpr std::chrono::seconds kRetryAfterOverload{1};
+
+Status ServiceUnavailable(std::string message, std::chrono::seconds retry_after) {
+  Status::Parts parts;
+  parts.reason = StatusReason::kServiceUnavailable;
+  parts.message = std::move(message);
+  parts.retry_after = retry_after;
+  return Status(std::move(parts));
+}
 
 Status Unavailable(const Status& why) {
-  return Status(StatusReason::kServiceUnavailable, "the store cannot write: " + why.message());
+  return ServiceUnavailable("the store cannot write: " + why.message(), kRetryAfterFault);
 }
 
 }  // namespace
@@ -71,7 +97,7 @@ class RocksStore::Access {
   // Why there is none.
   Status status() const {
     if (rocks_ != nullptr) return Status();
-    return Status(StatusReason::kServiceUnavailable, "the data directory cannot be read");
+    return ServiceUnavailable("the data directory cannot be read", kRetryAfterFault);
   }
   // REQUIRES: status().ok()
   const RocksDb& rocks() const { return *rocks_; }
@@ -83,6 +109,51 @@ class RocksStore::Access {
   const RocksDb* rocks_ = nullptr;
 };
 
+// A query on its way through its slices. Answers when it is dropped unanswered.
+class RocksStore::Reading {
+ public:
+  Reading(Query q, PageDone done)
+      : query(std::move(q)),
+        start_(query.start),
+        by_(query.by),
+        is_of_latest_(query.at == 0),
+        done_(std::move(done)) {}
+  ~Reading() {
+    if (done_) Answer(Status(StatusReason::kCancelled, "the store was closed"));
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  void Answer(Result<Page> answer) { std::exchange(done_, nullptr)(std::move(answer)); }
+  // Keeps what a slice has read. Whether there is more to read.
+  bool Take(RocksReader::Slice slice) {
+    page = std::move(slice.page);
+    if (!slice.next) return false;
+    query.at = page.revision;
+    query.GoOnBehind(*slice.next);
+    return true;
+  }
+  // Whoever asks for the latest state is not to be told that it is too old, so a read that was
+  // overtaken by compaction begins again.
+  bool Restart(const Status& error) {
+    if (!is_of_latest_ || !error.Is(StatusReason::kExpired)) return false;
+    query.at = 0;
+    query.start = start_;
+    query.by = by_;
+    page = Page();
+    return true;
+  }
+
+  Query query;  // for what is not read yet
+  Page page;    // what is
+
+ private:
+  const std::string start_;
+  const std::optional<Query::By> by_;
+  const bool is_of_latest_;
+  PageDone done_;
+};
+
 Result<std::unique_ptr<RocksStore>> RocksStore::Open(StoreOptions options,
                                                      RocksStoreOptions rocks) {
   // RocksDB's threads may report a failure before there is a store to hear of it; the
@@ -91,6 +162,10 @@ Result<std::unique_ptr<RocksStore>> RocksStore::Open(StoreOptions options,
   rocks.db.on_background_error = [listening](const Status& status) {
     if (RocksStore* store = listening->load()) store->SetUnhealthy(status);
   };
+  rocks.db.on_log_rolled = [listening] {
+    if (RocksStore* store = listening->load()) store->mark_due_ = true;
+  };
+  if (options.max_bytes > 0) rocks.db.budget = DiskBudget(options.max_bytes);
   Result<std::unique_ptr<RocksDb>> db = RocksDb::Open(rocks.db);
   if (!db) return db.error();
   // Not make_unique: the constructor is private.
@@ -106,15 +181,25 @@ RocksStore::RocksStore(StoreOptions options, RocksStoreOptions rocks, std::uniqu
       rocks_options_(std::move(rocks)),
       clock_(options_.clock != nullptr ? *options_.clock : SystemClock()),
       rocks_(std::move(db)),
+      clock_guard_(&clock_, ReadBootId(), rocks_->clock(), rocks_options_.log),
       visible_(rocks_->state().revision),
       compacted_(rocks_->state().compacted),
       published_(rocks_->state()),
       recent_(kRecent),
-      state_(rocks_->state()) {}
+      state_(rocks_->state()) {
+  ReadLifetimes();
+  no_room_ = rocks_->BytesOnDisk() > rocks_options_.db.budget.refuse_above;
+}
 
 void RocksStore::Start() {
+  const Result<std::optional<Revision>> mark = ReadRevisionMark(env(), rocks_options_.db.directory);
+  marked_ = mark ? mark->value_or(0) : std::numeric_limits<Revision>::max();
   readers_ = std::make_unique<Executor>(
       Executor::Options{.threads = std::max(1, rocks_options_.read_threads)});
+  FairQueue::Options queue;
+  queue.concurrency = readers_->threads();
+  queue.slice_cost = kOneSlice.max_cost;
+  read_queue_ = std::make_unique<FairQueue>(readers_.get(), queue);
   WatchHub::Options hub;
   hub.executor = readers_.get();
   hub_ = std::make_unique<WatchHub>(
@@ -140,8 +225,10 @@ RocksStore::~RocksStore() {
   work_.NotifyAll();
   committer_.join();
   readers_->Stop();
+  read_queue_.reset();
   // The next start then has no log to read. A failure costs only that time.
   if (healthy_ && rocks_) rocks_->FlushAll().PermitUncheckedError();
+  if (healthy_) MarkRevision();
   // Now, because its threads may still report to us.
   rocks_.reset();
 }
@@ -150,14 +237,25 @@ RocksStore::~RocksStore() {
 
 void RocksStore::Commit(Write write, WriteDone done) {
   if (!healthy_) {
-    done(Unavailable(Health()));
+    const Status health = Health();
+    // Ok where Maintain() has ended the outage since.
+    if (!health.ok()) {
+      done(Unavailable(health));
+      return;
+    }
+  }
+  if (no_room_ && write.value) {
+    done(NoRoom());
     return;
   }
   Pending pending;
   if (write.value) {
     if (options_.schema.index) pending.index = options_.schema.index(write.key, *write.value);
+    pending.lifetime_rules = LifetimeRules();
     pending.lifetime = options_.schema.lifetime ? options_.schema.lifetime(write.key, *write.value)
                                                 : std::chrono::seconds::max();
+    // Before and after, because either may be what the lifetime was asked under.
+    if (LifetimeRules() != pending.lifetime_rules) pending.lifetime_rules = 0;
   }
   pending.bytes = write.key.size() + (write.value ? write.value->size() : 0);
   pending.write = std::move(write);
@@ -175,7 +273,7 @@ void RocksStore::Commit(Write write, WriteDone done) {
     }
   }
   if (first) work_.NotifyOne();
-  if (done) done(Status(StatusReason::kServiceUnavailable, "too many writes wait for the disk"));
+  if (done) done(ServiceUnavailable("too many writes wait for the disk", kRetryAfterOverload));
 }
 
 void RocksStore::Submit(std::vector<Pending> writes) {
@@ -266,11 +364,48 @@ void RocksStore::RunCommitter() {
     for (Chore& chore : chores) RunChore(chore);
     batch.clear();
     std::size_t bytes = 0;
-    while (next < waiting.size() && batch.size() < kMaxBatchWrites && bytes < kMaxBatchBytes) {
+    while (next < waiting.size() && batch.size() < kMaxBatchWrites &&
+           bytes < rocks_options_.db.budget.batch_bytes) {
       bytes += waiting[next].bytes;
       batch.push_back(std::move(waiting[next++]));
     }
+    const SteadyTime now = clock_.Steady();
     if (!batch.empty()) CommitBatch(batch);
+    MarkIfDue(now);
+  }
+}
+
+void RocksStore::MarkIfDue(SteadyTime now) {
+  // Not state_, which Reopen() may replace: nothing here keeps it out.
+  if (marked_ >= visible_) {
+    unmarked_since_.reset();
+    return;
+  }
+  if (!unmarked_since_) unmarked_since_ = now;
+  if (!mark_due_ && now - *unmarked_since_ < kMaxUnmarked) return;
+  MarkRevision();
+  unmarked_since_ = now;  // where it failed, the next try waits as long
+}
+
+rocksdb::Env* RocksStore::env() const {
+  return rocks_options_.db.env != nullptr ? rocks_options_.db.env : rocksdb::Env::Default();
+}
+
+void RocksStore::MarkRevision() {
+  MutexLock lock(mark_mu_);
+  mark_due_ = false;
+  Revision revision = 0;
+  {
+    MutexLock state_lock(mu_);
+    revision = published_.revision;
+  }
+  if (revision <= marked_) return;
+  const Status status = WriteRevisionMark(env(), rocks_options_.db.directory, revision);
+  if (status.ok()) {
+    marked_ = revision;
+    mark_failed_ = false;
+  } else if (!std::exchange(mark_failed_, true)) {
+    Say(LogLevel::kWarn, "cannot mark the latest acknowledged revision", status.message());
   }
 }
 
@@ -424,7 +559,8 @@ class RocksStore::BatchInHand {
 };
 
 void RocksStore::CommitBatch(std::vector<Pending>& batch) {
-  // Let go before anyone is told: a completion may call any method of the store.
+  // Kept until the state and the hub agree with the database: Reopen() reads both. Released before
+  // completions and watches are called, which may call any method of the store.
   auto access = std::make_unique<const Access>(this);
   if (const Status status = access->status(); !status.ok()) {
     access.reset();
@@ -436,8 +572,14 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
   answers.reserve(batch.size());
   std::uint64_t expired = 0;
   std::uint64_t evicted = 0;
+  bool other_rules = false;
   const WallTime now = clock_.Now();
   for (Pending& pending : batch) {
+    // Also those that were queued before: the queue may hold more than there is room for.
+    if (no_room_ && pending.write.value) {
+      answers.emplace_back(NoRoom());
+      continue;
+    }
     const Result<RocksReader::Standing> current = hand.Find(pending.write.key);
     if (!current) {
       answers.emplace_back(current.error());
@@ -453,6 +595,7 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
     } else {
       written.committed = true;
       written.revision = hand.Add(pending, *current, now);
+      if (pending.write.value && pending.lifetime_rules != lifetimes_.rules) other_rules = true;
       if (pending.cause == Cause::kExpiry) ++expired;
       if (pending.cause == Cause::kEviction) ++evicted;
     }
@@ -461,21 +604,34 @@ void RocksStore::CommitBatch(std::vector<Pending>& batch) {
 
   if (!hand.changes().empty()) {
     recent_.Forget(hand.changed());
-    const Status status = WriteRows(access->rocks(), hand.Finish(), /*sync=*/true);
-    access.reset();
+    rocksdb::WriteBatch& rows = hand.Finish();
+    if (other_rules && lifetimes_.complete) {
+      rows.Delete(access->rocks().meta(), ToSlice(kLifetimesKey));
+    }
+    const Status status = WriteRows(access->rocks(), rows, /*sync=*/true);
     if (!status.ok()) {
+      access.reset();
       // Also those whose condition did not hold: what it was checked against may not be.
       for (Pending& pending : batch) pending.done(Unavailable(status));
       return;
     }
+    AtStep("committed");
     state_ = hand.state();
+    if (other_rules) {
+      lifetimes_.complete = false;
+      lifetimes_.other_rules = true;
+      refresh_ = true;
+    }
     if (hand.first_due() < due_from_.load()) due_from_ = hand.first_due();
     expired_ += expired;
     evicted_ += evicted;
+    CountWritten(rows.GetDataSize());
     recent_.Remember(hand.changed());
     Publish(state_);
-    WatchHub::Wake(hub_->Append(hand.changes(), state_.revision));
-    if (rocks_options_.at_step) rocks_options_.at_step("published");
+    const WatchHub::Woken woken = hub_->Append(hand.changes(), state_.revision);
+    access.reset();
+    WatchHub::Wake(woken);
+    AtStep("published");
   }
   access.reset();
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -493,19 +649,39 @@ void RocksStore::RunChore(Chore& chore) {
   State state = state_;
   state.compacted = std::max(state.compacted, chore.compacted);
   state.history_bytes -= std::min(state.history_bytes, chore.history_bytes);
+  const bool skips = chore.skip_to > state.revision;
+  if (skips) {
+    state.revision = chore.skip_to;
+    state.compacted = chore.skip_to;
+  }
   chore.rows.Put(access.rocks().meta(), ToSlice(kStateKey), EncodeState(state));
-  // Not synced: if it is lost, it is done again.
-  const Status status = WriteRows(access.rocks(), chore.rows, /*sync=*/false);
+  Lifetimes lifetimes = lifetimes_;
+  if (chore.refresh_begins) {
+    lifetimes = {.rules = *chore.refresh_begins};
+    chore.rows.Delete(access.rocks().meta(), ToSlice(kLifetimesKey));
+  }
+  if (chore.refresh_ends && lifetimes.rules != 0 && !lifetimes.other_rules) {
+    lifetimes.complete = true;
+    chore.rows.Put(access.rocks().meta(), ToSlice(kLifetimesKey), EncodeLifetimes(lifetimes.rules));
+  }
+  // Deletions are not synced: if they are lost, they are done again.
+  const Status status = WriteRows(access.rocks(), chore.rows, /*sync=*/skips);
   if (status.ok()) {
     state_ = state;
+    lifetimes_ = lifetimes;
     Publish(state_);
   }
   chore.done(status);
 }
 
 Status RocksStore::WriteRows(const RocksDb& rocks, rocksdb::WriteBatch& rows, bool sync) {
-  if (!healthy_) return Health();
-  if (rocks_options_.at_step) rocks_options_.at_step("before write");
+  // Read once: Maintain() may end an outage at any moment, and a refusal must not become an ok.
+  const Status health = Health();
+  if (!health.ok()) {
+    AtStep("refused");
+    return health;
+  }
+  AtStep("before write");
   rocksdb::WriteOptions options;
   options.sync = sync;
   const rocksdb::Status written = rocks.db().Write(options, &rows);
@@ -514,8 +690,21 @@ Status RocksStore::WriteRows(const RocksDb& rocks, rocksdb::WriteBatch& rows, bo
     SetUnhealthy(status);
     return status;
   }
-  if (rocks_options_.at_step) rocks_options_.at_step("written");
+  AtStep("written");
   return Status();
+}
+
+void RocksStore::CountWritten(std::size_t bytes) {
+  const DiskBudget& budget = rocks_options_.db.budget;
+  written_since_look_ += bytes;
+  if (written_since_look_ < budget.look_every) return;
+  written_since_look_ = 0;
+  const std::uint64_t used = DirectoryBytes(rocks_options_.db.directory);
+  if (used > budget.refuse_above) no_room_ = true;
+  // Not at the next regular look: within a second a small cap would be used up.
+  if (used > budget.evict_above && maintenance_ && !evicting_soon_.exchange(true)) {
+    maintenance_->Post([this] { Maintain(); });
+  }
 }
 
 void RocksStore::Publish(const State& state) {
@@ -558,6 +747,7 @@ bool RocksStore::Recover() {
     Say(LogLevel::kError, "the store cannot be opened again", reopened.message());
     return false;
   }
+  AtStep("reopened");
   {
     MutexLock lock(mu_);
     health_ = Status();
@@ -570,12 +760,10 @@ bool RocksStore::Recover() {
 Status RocksStore::Probe() {
   // Enough that opening the database, which writes less, is likely to work, too.
   constexpr std::size_t kProbeBytes = 1u << 20;
-  rocksdb::Env* env =
-      rocks_options_.db.env != nullptr ? rocks_options_.db.env : rocksdb::Env::Default();
   const std::string name = (rocks_options_.db.directory / "probe.tmp").string();
   const rocksdb::Status status =
-      rocksdb::WriteStringToFile(env, std::string(kProbeBytes, '\0'), name, /*should_sync=*/true);
-  env->DeleteFile(name).PermitUncheckedError();
+      rocksdb::WriteStringToFile(env(), std::string(kProbeBytes, '\0'), name, /*should_sync=*/true);
+  env()->DeleteFile(name).PermitUncheckedError();
   return FromRocks(status);
 }
 
@@ -584,23 +772,29 @@ Status RocksStore::Reopen() {
   {
     MutexLock gate(gate_);
     replacing_ = true;
-    const std::unique_lock lock(rocks_mu_);
+    std::unique_lock lock(rocks_mu_, std::try_to_lock);
+    if (!lock) {
+      AtStep("waiting to reopen");
+      lock.lock();
+    }
     replacing_ = false;  // whoever comes now waits for the lock itself
     rocks_.reset();
     Result<std::unique_ptr<RocksDb>> opened = RocksDb::Open(rocks_options_.db);
     if (!opened) {
       RocksDbOptions read_only = rocks_options_.db;
       read_only.read_only = true;
+      read_only.check_mark = false;  // what is there can be read
       Result<std::unique_ptr<RocksDb>> readable = RocksDb::Open(read_only);
       if (readable) rocks_ = std::move(*readable);
       return opened.error();
     }
     rocks_ = std::move(*opened);
     state_ = rocks_->state();
+    ReadLifetimes();
     recent_.Clear();
     // A batch whose writers were told of a failure may have reached the log whole.
     std::vector<std::shared_ptr<const Change>> changes;
-    Revision told = visible_;
+    Revision told = hub_->head();
     while (told < state_.revision) {
       Result<Watch::Batch> batch =
           ReaderOf(*rocks_).Changes("", told, state_.revision, kMaxBatchWrites);
@@ -656,7 +850,8 @@ void RocksStore::Get(std::string key, EntryDone done) {
       [this, key = std::move(key), done = std::move(done)] { done(GetNow(key, kThorough)); });
 }
 
-Result<Page> RocksStore::ReadAt(const Query& query, RocksReader::Effort effort) {
+Result<RocksReader::Slice> RocksStore::ReadAt(const Query& query, RocksReader::Effort effort,
+                                              Page so_far) {
   const Access access(this);
   if (!access.status().ok()) return access.status();
   if (query.at != 0) {
@@ -668,25 +863,52 @@ Result<Page> RocksStore::ReadAt(const Query& query, RocksReader::Effort effort) 
     const Status before = CheckRevision(query.at);
     if (!before.ok()) return before;
   }
-  Result<Page> page = access.reader().Read(query, effort);
+  Result<RocksReader::Slice> slice = access.reader().Read(query, effort, std::move(so_far));
   if (query.at != 0) {
     // Compaction may have begun between the look at the revision and the moment of the read.
     const Status after = CheckRevision(query.at);
     if (!after.ok()) return after;
-  } else if (page) {
-    Saw(page->revision);
+  } else if (slice) {
+    Saw(slice->page.revision);
   }
-  return page;
+  return slice;
+}
+
+FairQueue::Step RocksStore::ReadSlice(Reading& reading, RocksReader::Effort effort) {
+  if (reading.query.is_cancelled()) {
+    reading.Answer(Status(StatusReason::kCancelled, "the read was cancelled"));
+    return {};
+  }
+  Result<RocksReader::Slice> slice =
+      ReadAt(reading.query, effort, std::exchange(reading.page, Page()));
+  // In one go this time, which compaction cannot interrupt.
+  if (!slice && reading.Restart(slice.error())) slice = ReadAt(reading.query, kThorough, {});
+  if (!slice) {
+    reading.Answer(slice.error());
+    return {};
+  }
+  const std::size_t cost = slice->cost;
+  const bool done = !reading.Take(*std::move(slice));
+  if (done) reading.Answer(std::move(reading.page));
+  return {.cost = cost, .done = done};
 }
 
 void RocksStore::Read(Query query, PageDone done) {
-  Result<Page> page = ReadAt(query, kInline);
-  if (page || !page.error().Is(StatusReason::kCancelled)) {
-    done(std::move(page));
-    return;
+  const std::uint64_t flow = query.flow;
+  const bool is_long = query.background;
+  const auto reading = std::make_shared<Reading>(std::move(query), std::move(done));
+  if (!is_long) {
+    Result<RocksReader::Slice> slice = ReadAt(reading->query, kInline, {});
+    if (slice) {
+      if (!reading->Take(*std::move(slice))) return reading->Answer(std::move(reading->page));
+    } else if (!slice.error().Is(StatusReason::kCancelled)) {
+      return reading->Answer(slice.error());
+    }
   }
-  readers_->Post(
-      [this, query = std::move(query), done = std::move(done)] { done(ReadAt(query, kThorough)); });
+  const Status rejected =
+      read_queue_->Add(flow, is_long ? FairQueue::Kind::kLong : FairQueue::Kind::kShort,
+                       [this, reading] { return ReadSlice(*reading, kOneSlice); });
+  if (!rejected.ok()) reading->Answer(rejected);
 }
 
 void RocksStore::CurrentRevision(std::function<void(Result<Revision>)> done) {
@@ -705,6 +927,7 @@ Result<Watch::Batch> RocksStore::ReadLog(const std::string& prefix, Revision aft
   if (!access.status().ok()) return access.status();
   const Status before = CheckRevision(after);
   if (!before.ok()) return before;
+  AtStep("before log read");
   Result<Watch::Batch> batch = access.reader().Changes(prefix, after, visible_.load(), max);
   if (batch) return batch;
   // A row that is missing is damage, unless compaction took it meanwhile.
@@ -726,6 +949,8 @@ StoreStats RocksStore::Stats() {
   stats.expired = expired_;
   stats.evicted = evicted_;
   stats.watches = hub_->watches();
+  stats.clock_jumps = clock_guard_.jumps();
+  stats.expiry_held = clock_guard_.held();
   const Access access(this);
   if (access.status().ok()) stats.bytes_on_disk = access.rocks().BytesOnDisk();
   return stats;
@@ -744,11 +969,38 @@ void RocksStore::RefreshLifetimes() {
   if (maintenance_) maintenance_->Post([this] { Maintain(); });
 }
 
+std::uint64_t RocksStore::LifetimeRules() const {
+  constexpr std::uint64_t kRulesThatNeverChange = 1;
+  return options_.schema.lifetime_rules ? options_.schema.lifetime_rules() : kRulesThatNeverChange;
+}
+
+void RocksStore::ReadLifetimes() {
+  lifetimes_ = {.rules = rocks_->lifetimes().value_or(0),
+                .complete = rocks_->lifetimes().has_value()};
+  if (!lifetimes_.complete || lifetimes_.rules != LifetimeRules()) refresh_ = true;
+}
+
+void RocksStore::AcceptClock() {
+  clock_guard_.Accept();
+  if (maintenance_) maintenance_->Post([this] { Maintain(); });
+}
+
+void RocksStore::RecordClock() {
+  const std::optional<ClockRecord> record = clock_guard_.TakeRecord();
+  if (!record) return;
+  Chore chore;
+  chore.rows.Put(rocks_->meta(), ToSlice(kClockKey), EncodeClock(*record));
+  // If it is lost, the next one comes in a minute.
+  (void)SubmitAndWait(std::move(chore));
+}
+
 void RocksStore::Maintain() {
   MutexLock lock(maintain_mu_);
   if (!Recover()) return;
+  MarkRevision();
   Refresh();
   Expire();
+  RecordClock();
   Compact(/*everything=*/false);
   Evict();
 }
@@ -758,6 +1010,13 @@ void RocksStore::Maintain() {
 // row that is too early costs one look, and each entry has one that is not too late.
 void RocksStore::Refresh() {
   if (!refresh_.exchange(false)) return;
+  // Asked before any lifetime, so that rules which change meanwhile are found to be others.
+  Chore begin;
+  begin.refresh_begins = LifetimeRules();
+  if (!SubmitAndWait(std::move(begin)).ok()) {
+    refresh_ = true;  // when it can write again
+    return;
+  }
   // Entries between two looks at what is due already.
   constexpr std::size_t kSlice = 20'000;
   const RocksReader reader = ReaderOf(*rocks_);
@@ -797,7 +1056,14 @@ void RocksStore::Refresh() {
         chore.rows.Put(rocks_->expiry(), row, EncodeExpiry(row, parsed->key));
         first_due = std::min(first_due, expires);
       }
+      if (!rows->status().ok()) {
+        // The next start tries again.
+        Say(LogLevel::kError, "the rules cannot be applied to all entries",
+            rows->status().ToString());
+        return;
+      }
     }
+    if (stopping_) return;
     if (chore.rows.Count() > 0) {
       if (!SubmitAndWait(std::move(chore)).ok()) {
         refresh_ = true;  // when it can write again
@@ -806,13 +1072,18 @@ void RocksStore::Refresh() {
       if (first_due < due_from_.load()) due_from_ = first_due;
       Expire();
     }
-    if (visited < kSlice) return;
+    if (visited < kSlice) break;
   }
+  Chore end;
+  end.refresh_ends = true;
+  if (!SubmitAndWait(std::move(end)).ok()) refresh_ = true;
 }
 
 void RocksStore::Expire() {
+  const std::optional<WallTime> looked = clock_guard_.Look();
+  if (!looked) return;
+  const WallTime now = *looked;
   const RocksReader reader = ReaderOf(*rocks_);
-  const WallTime now = clock_.Now();
   const WallTime from = due_from_.load();
   // What the next look must begin with: now, unless a row has to stay where it is.
   WallTime next_from = now;
@@ -926,7 +1197,11 @@ void RocksStore::DropIndexRows(const RocksReader& reader, const RocksReader::Sta
 
 void RocksStore::Compact(bool everything) {
   const RocksReader reader = ReaderOf(*rocks_);
-  const WallTime keep_from = clock_.Now() - options_.history;
+  const std::optional<WallTime> now = clock_guard_.Look();
+  // Without a clock that can be believed, only the bytes count: a jump must not end every watch.
+  const WallTime keep_from = now ? *now - options_.history : WallTime();
+  const std::uint64_t max_history_bytes =
+      std::min(options_.max_history_bytes, rocks_options_.db.budget.max_history_bytes);
   while (!stopping_) {
     State state;
     {
@@ -958,8 +1233,7 @@ void RocksStore::Compact(bool everything) {
               std::string());
           return;
         }
-        const bool too_large =
-            state.history_bytes > options_.max_history_bytes + chore.history_bytes;
+        const bool too_large = state.history_bytes > max_history_bytes + chore.history_bytes;
         if (!everything && !too_large && log->written >= keep_from) break;
         if (++visited > kCompactRows || chore.rows.Count() > kCompactDeletes) {
           more = true;
@@ -992,47 +1266,83 @@ void RocksStore::Compact(bool everything) {
     // First nobody may read it any more, then it goes.
     compacted_ = chore.compacted;
     hub_->Compacted(chore.compacted);
+    reclaimable_ += chore.history_bytes;
     if (!SubmitAndWait(std::move(chore)).ok()) return;
     if (!more) return;
   }
 }
 
+Status RocksStore::SkipTo(Revision revision) {
+  MutexLock lock(maintain_mu_);
+  Compact(/*everything=*/true);
+  {
+    MutexLock state_lock(mu_);
+    if (published_.compacted != published_.revision) {
+      return Status(StatusReason::kCorruption, "history cannot be compacted");
+    }
+    revision = std::max(revision, published_.revision);
+  }
+  Chore chore;
+  chore.skip_to = revision;
+  const Status skipped = SubmitAndWait(std::move(chore));
+  if (!skipped.ok()) return skipped;
+  compacted_ = revision;
+  WatchHub::Wake(hub_->Skip(revision));
+  hub_->Compacted(revision);
+  marked_ = 0;
+  MarkRevision();
+  return Status();
+}
+
+bool RocksStore::Reclaim() {
+  reclaimable_ = 0;
+  if (!rocks_->FlushAll().ok()) return false;
+  for (rocksdb::ColumnFamilyHandle* family : rocks_->all()) {
+    rocksdb::CompactRangeOptions options;
+    options.exclusive_manual_compaction = false;
+    // What has been deleted or replaced is in levels above the last, or goes when these are merged
+    // into it. To write all of the last one anew would take twice the room for nothing.
+    options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kSkip;
+    if (!rocks_->db().CompactRange(options, family, nullptr, nullptr).ok()) return false;
+  }
+  return true;
+}
+
 void RocksStore::Evict() {
   if (options_.max_bytes == 0) return;
-  const double cap = static_cast<double>(options_.max_bytes);
+  evicting_soon_ = false;
+  const DiskBudget& budget = rocks_options_.db.budget;
   // Each round deletes a share of the entries; more than a few are needed only where estimates
   // are far off.
   constexpr int kMaxRounds = 5;
   for (int round = 0; round < kMaxRounds && !stopping_; ++round) {
-    auto used = static_cast<double>(rocks_->BytesOnDisk());
-    if (used <= kEvictAbove * cap) return;
-    // What RocksDB has yet to throw away counts as used. So first let it.
-    const auto reclaim = [this] {
-      if (!rocks_->FlushAll().ok()) return false;
-      for (rocksdb::ColumnFamilyHandle* family : rocks_->all()) {
-        rocksdb::CompactRangeOptions options;
-        options.exclusive_manual_compaction = false;
-        options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
-        if (!rocks_->db().CompactRange(options, family, nullptr, nullptr).ok()) return false;
-      }
-      return true;
-    };
-    if (!reclaim()) return;
-    used = static_cast<double>(rocks_->BytesOnDisk());
-    if (used <= kEvictAbove * cap) return;
+    if (rocks_->BytesOnDisk() <= budget.evict_above) break;
+    // What RocksDB has yet to throw away counts as used. Where that is much, first let it: it
+    // costs as much as the eviction.
+    if (reclaimable_ > budget.evict_to / 16) {
+      if (!Reclaim()) return;
+      if (rocks_->BytesOnDisk() <= budget.evict_above) break;
+    }
+    // The rest are files that somebody still reads, and the log. No eviction makes these go.
+    const std::uint64_t live = rocks_->LiveBytes();
+    if (live <= budget.evict_to) {
+      if (!rocks_->FlushAll().ok()) return;
+      break;
+    }
     State state;
     {
       MutexLock lock(mu_);
       state = published_;
     }
-    if (state.entries == 0) return;
-    const double share = 1 - kEvictTo * cap / used;
+    if (state.entries == 0) break;
+    const double share = 1 - static_cast<double>(budget.evict_to) / static_cast<double>(live);
     const auto all = static_cast<double>(state.live_bytes + state.history_bytes);
     EvictBytes(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(share * all)));
     // The history of what was evicted takes the room that it should have made.
     Compact(/*everything=*/true);
-    if (!reclaim()) return;
+    if (!Reclaim()) return;
   }
+  no_room_ = rocks_->BytesOnDisk() > budget.refuse_above;
 }
 
 void RocksStore::EvictBytes(std::uint64_t bytes) {
@@ -1065,10 +1375,12 @@ void RocksStore::EvictBytes(std::uint64_t bytes) {
 
 // ---- backup ----
 
-Status RocksStore::Backup(const std::filesystem::path& target) {
+Status RocksStore::Backup(const std::filesystem::path& target, BackupMode mode) {
   const Access access(this);
   if (!access.status().ok()) return access.status();
-  return access.rocks().CopyTo(target);
+  // Whoever replaces the database waits for this access, and everyone else for that.
+  return BackupDatabase(&access.rocks().db(), target, mode,
+                        [this] { return stopping_ || replacing_; });
 }
 
 }  // namespace herald::store

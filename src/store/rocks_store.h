@@ -13,10 +13,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/fair_queue.h"
 #include "base/mutex.h"
 #include "herald/base/executor.h"
 #include "herald/base/log.h"
 #include "herald/base/status.h"
+#include "store/backup.h"
+#include "store/clock_guard.h"
 #include "store/recent_entries.h"
 #include "store/rocks_db.h"
 #include "store/rocks_format.h"
@@ -31,8 +34,13 @@ struct RocksStoreOptions {
   // Threads for reads that have to go to the disk or are long; see below.
   int read_threads = 2;
   LogFunction log{};
-  // Called by the committer at each step of a write ("before write", "written", "published"), for
-  // tests that end the process there. Null: not.
+  // Called at the steps that other threads can interfere with, for tests that end the process
+  // there or force an order of events. Null: not called.
+  //   the committer   "before write", "written", "committed" (before the store's state says so),
+  //                   "published", "refused" (the store cannot write)
+  //   Maintain()      "waiting to reopen" (the database is in use), "reopened" (health does not
+  //                   say so yet)
+  //   a read thread   "before log read" (the revision was checked, the rows were not read)
   std::function<void(std::string_view step)> at_step{};
 };
 
@@ -49,9 +57,10 @@ struct RocksStoreOptions {
 // less each one pays for the sync. That thread is the only one that writes, so what it checked
 // still holds when it writes. The Schema is asked before, on the thread that commits.
 //
-// Reads are made of versions at a revision and never wait for writes. One that finds
-// all it needs in memory and is short runs on the caller's thread; any other starts anew on
-// a pool of `read_threads`. So the caller's thread never waits for a disk.
+// Reads are made of versions at a revision and never wait for writes. One that finds all it
+// needs in memory and is short runs on the caller's thread; any other runs on a pool of
+// `read_threads`, in slices and in the order that a FairQueue decides. So the caller's thread
+// never waits for a disk, and a short read never waits for a long one.
 //
 // Expiry, eviction, compaction and the recovery from errors are Maintain(), on a thread
 // of its own; what these delete goes through the committer in small portions, between
@@ -62,6 +71,9 @@ struct RocksStoreOptions {
 // closes and opens the database: RocksDB cannot go on writing behind half a record. Writers who
 // were told of the failure do not know what became of their write, as always when an
 // answer fails to come; here it is either there, and watches are told, or it never was.
+//
+// A cap on the size of the directory is kept by evicting the oldest entries, and by refusing new
+// ones (kTooManyRequests) while clients write faster than room can be made; see DiskBudget.
 //
 // Thread-safe.
 class RocksStore final : public Store {
@@ -79,13 +91,20 @@ class RocksStore final : public Store {
   Result<std::unique_ptr<Watch>> NewWatch(std::string prefix, Revision after,
                                           std::function<void()> ready) override;
   void RefreshLifetimes() override;
+  void AcceptClock() override;
   void Maintain() override EXCLUDES(maintain_mu_, mu_);
   Status Health() override EXCLUDES(mu_);
   StoreStats Stats() override EXCLUDES(mu_);
 
-  // Copies the store, as it is at one moment, to a directory that does not exist yet,
-  // while everything goes on. The copy is a store.
-  Status Backup(const std::filesystem::path& target);
+  // Copies the store while everything goes on; see BackupDatabase(). kCancelled where the store is
+  // closed, or its database must be opened again, before the copy is complete.
+  Status Backup(const std::filesystem::path& target, BackupMode mode = BackupMode::kCopy);
+
+  // Compacts all history and moves the latest revision to `revision`, so that the next write gets
+  // the one after it. For a store that has lost writes: no revision that a client may have seen is
+  // given out again, and watches that resume from one of those get kExpired.
+  // REQUIRES: nobody writes
+  Status SkipTo(Revision revision) EXCLUDES(maintain_mu_, mu_);
 
  private:
   // Why an entry is written. Only the counters differ.
@@ -98,6 +117,7 @@ class RocksStore final : public Store {
     Cause cause = Cause::kClient;
     std::vector<IndexEntry> index{};
     std::chrono::seconds lifetime{};
+    std::uint64_t lifetime_rules = 0;  // which `lifetime` follows; 0: they changed meanwhile
     std::size_t bytes = 0;
     std::string expiry_row{};  // goes with the entry; empty: none
   };
@@ -106,7 +126,24 @@ class RocksStore final : public Store {
     rocksdb::WriteBatch rows{};
     Revision compacted = 0;
     std::uint64_t history_bytes = 0;  // to take away
+    Revision skip_to = 0;             // see SkipTo(); 0: the revision stays
+    // A look at all lifetimes begins, or has seen all entries; see Refresh().
+    std::optional<std::uint64_t> refresh_begins{};  // by these rules
+    bool refresh_ends = false;
     std::function<void(const Status&)> done{};
+  };
+  // Which rules the expiry of the stored entries is from.
+  //
+  //   complete --a write by other rules, or a refresh begins--> not complete
+  //   not complete --a refresh ends, and no write since its begin had other rules--> complete
+  //
+  // The row "lifetimes" is there exactly while it is complete: it is deleted in the batch of the
+  // write that ends it. So whatever a crash or a change of rules interrupts, the next start finds
+  // either the row of its own rules or a reason to refresh.
+  struct Lifetimes {
+    std::uint64_t rules = 0;
+    bool complete = false;
+    bool other_rules = false;  // had a write since the refresh began
   };
   class BatchInHand;
   class Access;
@@ -118,10 +155,20 @@ class RocksStore final : public Store {
   void RunCommitter();
   void CommitBatch(std::vector<Pending>& batch);
   void RunChore(Chore& chore);
+  // Looks at the size of the directory each time that enough was written.
+  void CountWritten(std::size_t bytes);
   Status WriteRows(const RocksDb& rocks, rocksdb::WriteBatch& rows, bool sync);
   void Publish(const State& state) EXCLUDES(mu_);
+  // After a batch that was begun at `now`: marks where the log was rolled, or maintenance is busy.
+  void MarkIfDue(SteadyTime now) EXCLUDES(mark_mu_, mu_);
 
   // ---- any thread ----
+  void AtStep(std::string_view step) const {
+    if (rocks_options_.at_step) rocks_options_.at_step(step);
+  }
+  // Marks the latest acknowledged revision on disk, if that has grown; see revision_mark.h.
+  void MarkRevision() EXCLUDES(mark_mu_, mu_);
+  rocksdb::Env* env() const;
   void Submit(std::vector<Pending> writes) EXCLUDES(mu_);
   Status SubmitAndWait(Chore chore) EXCLUDES(mu_);
   // An entry that maintenance wants to delete.
@@ -138,7 +185,10 @@ class RocksStore final : public Store {
   RocksReader ReaderOf(const RocksDb& rocks) const;
   Status CheckRevision(Revision at) const;
   Result<std::optional<Entry>> GetNow(const std::string& key, RocksReader::Effort effort);
-  Result<Page> ReadAt(const Query& query, RocksReader::Effort effort);
+  // One slice of a read; answers when it was the last.
+  class Reading;
+  FairQueue::Step ReadSlice(Reading& reading, RocksReader::Effort effort);
+  Result<RocksReader::Slice> ReadAt(const Query& query, RocksReader::Effort effort, Page so_far);
   Result<Watch::Batch> ReadLog(const std::string& prefix, Revision after, std::size_t max);
 
   // ---- maintenance ----
@@ -163,7 +213,14 @@ class RocksStore final : public Store {
                      rocksdb::WriteBatch& rows) const;
   void Compact(bool everything) REQUIRES(maintain_mu_);
   void Evict() REQUIRES(maintain_mu_);
+  // Lets RocksDB throw away what it can. False: it could not write.
+  bool Reclaim() REQUIRES(maintain_mu_);
   void EvictBytes(std::uint64_t bytes) REQUIRES(maintain_mu_);
+  // The number of the rules in force.
+  std::uint64_t LifetimeRules() const;
+  // Takes over what the database says about lifetimes, and sees to a refresh where it is needed.
+  void ReadLifetimes();
+  void RecordClock() REQUIRES(maintain_mu_);
   void Say(LogLevel level, std::string_view message, const std::string& error) const;
 
   const StoreOptions options_;
@@ -179,6 +236,7 @@ class RocksStore final : public Store {
   std::atomic<bool> replacing_ = false;
   std::shared_mutex rocks_mu_;
   std::unique_ptr<RocksDb> rocks_;
+  ClockGuard clock_guard_;
 
   // What a read may ask for: (compacted_, visible_]. Both only grow. compacted_ moves before
   // rows are deleted, visible_ after they are written, so a read that checks compacted_ once
@@ -188,6 +246,9 @@ class RocksStore final : public Store {
   std::atomic<bool> healthy_ = true;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> refresh_ = false;
+  // The directory is so near its cap that no new entry is taken; see DiskBudget.
+  std::atomic<bool> no_room_ = false;
+  std::atomic<bool> evicting_soon_ = false;
   std::atomic<std::uint64_t> expired_ = 0;
   std::atomic<std::uint64_t> evicted_ = 0;
 
@@ -197,9 +258,23 @@ class RocksStore final : public Store {
   // over all that RocksDB has not yet forgotten; the same for the log and its age.
   std::atomic<WallTime> due_from_{WallTime()};
   Revision oldest_from_ GUARDED_BY(maintain_mu_) = 0;
+  // Bytes of history that were deleted since RocksDB was last made to throw away what it can.
+  std::uint64_t reclaimable_ GUARDED_BY(maintain_mu_) = 0;
+
+  // The log was rolled since the last mark.
+  std::atomic<bool> mark_due_ = false;
+  // When the first write after the last mark was published, as the committer saw it; nothing where
+  // all is marked. The committer's own.
+  std::optional<SteadyTime> unmarked_since_;
+  // One writer of the mark at a time.
+  Mutex mark_mu_ ACQUIRED_AFTER(maintain_mu_);
+  // What is marked. Beyond every revision where that cannot be read: only SkipTo(), by which an
+  // operator accepts a loss, may replace a mark by a lower one, or a damaged one.
+  std::atomic<Revision> marked_ = 0;
+  bool mark_failed_ GUARDED_BY(mark_mu_) = false;  // the last time, and that was logged
 
   // Guards all below. A leaf.
-  mutable Mutex mu_ ACQUIRED_AFTER(maintain_mu_);
+  mutable Mutex mu_ ACQUIRED_AFTER(maintain_mu_, mark_mu_);
   CondVar work_;
   std::vector<Pending> queue_ GUARDED_BY(mu_);
   std::size_t queue_bytes_ GUARDED_BY(mu_) = 0;
@@ -213,9 +288,12 @@ class RocksStore final : public Store {
 
   // As last written: the committer's own, and Reopen()'s, while the committer is kept out.
   State state_;
+  Lifetimes lifetimes_;                   // as state_
+  std::uint64_t written_since_look_ = 0;  // the committer's own
 
   // For Read(), Get() and lagging watches; for Maintain(), where that runs by itself.
   std::unique_ptr<Executor> readers_;
+  std::unique_ptr<FairQueue> read_queue_;  // of readers_, for Read()
   std::unique_ptr<Executor> maintenance_;
   std::unique_ptr<WatchHub> hub_;
   std::thread committer_;

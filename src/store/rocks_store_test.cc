@@ -4,17 +4,22 @@
 #include <rocksdb/db.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <functional>
 #include <future>
+#include <latch>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/temporary_directory.h"
 #include "store/admin.h"
 #include "store/faulty_file_system.h"
+#include "store/revision_mark.h"
 #include "store/store_suite.h"
 
 namespace herald::store {
@@ -307,6 +312,7 @@ TEST_F(RocksRowsTest, AnEntryThatIsWrittenWhileItIsFoundDueStillGoesAtItsTime) {
     return lifetime;
   };
   Open();
+  store_->Maintain();  // so that the look below is that of expiry
   ASSERT_TRUE(Put("/k", "0"));
   clock_.Advance(std::chrono::seconds(50));
   ASSERT_TRUE(Put("/k", "1"));
@@ -328,7 +334,163 @@ TEST_F(RocksRowsTest, AnEntryThatIsWrittenWhileItIsFoundDueStillGoesAtItsTime) {
   EXPECT_EQ(List(), "");
 }
 
+// ---- lagging watches ----
+
+class RocksLogTest : public RocksRowsTest {
+ protected:
+  // More revisions than the hub keeps while nobody watches, so that a watch from the first one has
+  // to read the log. The last one deletes the only key.
+  void FillLog() {
+    for (int i = 0; i < 1'100; ++i) {
+      const auto written = Put("/k", "v");
+      ASSERT_TRUE(written) << written.error().ToString();
+    }
+    Delete("/k");
+  }
+};
+
+TEST_F(RocksLogTest, ExpiresAWatchWhoseLogIsCompactedAwayWhileItIsRead) {
+  std::atomic<bool> compact = false;
+  rocks_.at_step = [&](std::string_view step) {
+    if (step == "before log read" && compact.exchange(false)) store_->Maintain();
+  };
+  Open();
+  FillLog();
+  SuiteWatch watch(*store_, "/", 1);
+  clock_.Advance(std::chrono::seconds(120));
+  compact = true;
+  const Status over = watch.TakeError();
+  EXPECT_FALSE(compact) << "the watch did not read the log";
+  EXPECT_TRUE(over.Is(StatusReason::kExpired)) << over.ToString();
+  EXPECT_EQ(store_->Stats().compacted, store_->Stats().revision) << "no row of the log is left";
+}
+
+TEST_F(RocksLogTest, EndsAWatchWhereTheLastRowsOfTheLogAreMissing) {
+  Open();
+  FillLog();
+  const Revision last = store_->Stats().revision;
+  store_.reset();
+  {
+    auto db = RocksDb::Open(rocks_.db);
+    ASSERT_TRUE(db);
+    for (Revision revision = 3; revision <= last; ++revision) {
+      ASSERT_TRUE((*db)->db().Delete({}, (*db)->log(), LogKey(revision)).ok());
+    }
+  }
+  Open();
+  SuiteWatch watch(*store_, "/", 1);
+  EXPECT_EQ(watch.Take(1).size(), 1u);
+  const Status over = watch.TakeError();
+  EXPECT_TRUE(over.Is(StatusReason::kCorruption)) << over.ToString();
+  EXPECT_EQ(over.message(), "the log has no revision 3");
+}
+
 // ---- opening ----
+
+// ---- rules that change between two processes ----
+
+class RocksRulesTest : public RocksStoreTest {
+ protected:
+  RocksRulesTest() {
+    options_.schema.lifetime = [this](std::string_view, std::string_view) {
+      if (at_lifetime_) at_lifetime_();
+      return std::chrono::seconds(seconds_.load());
+    };
+    options_.schema.lifetime_rules = [this] { return static_cast<std::uint64_t>(seconds_.load()); };
+  }
+
+  // Which rules the store on disk says that all its entries follow; 0: it does not say.
+  std::uint64_t RulesOnDisk() {
+    store_.reset();
+    RocksDbOptions db = rocks_.db;
+    db.read_only = true;
+    const auto rocks = RocksDb::Open(db);
+    EXPECT_TRUE(rocks) << rocks.error().ToString();
+    return rocks ? (*rocks)->lifetimes().value_or(0) : 0;
+  }
+
+  std::atomic<int> seconds_ = 1000;
+  std::function<void()> at_lifetime_;
+};
+
+TEST_F(RocksRulesTest, RemembersTheRulesOnlyWhileAllEntriesFollowThem) {
+  Open();
+  ASSERT_TRUE(Put("/a", "1"));
+  EXPECT_EQ(RulesOnDisk(), 0u) << "nobody has looked at all of them";
+  Open();
+  store_->Maintain();
+  EXPECT_EQ(RulesOnDisk(), 1000u);
+  Open();
+  ASSERT_TRUE(Put("/b", "1"));
+  EXPECT_EQ(RulesOnDisk(), 1000u);
+  Open();
+  seconds_ = 2000;
+  ASSERT_TRUE(Put("/c", "1"));
+  EXPECT_EQ(RulesOnDisk(), 0u) << "one of them follows others";
+  Open();
+  store_->Maintain();
+  EXPECT_EQ(RulesOnDisk(), 2000u);
+}
+
+TEST_F(RocksRulesTest, AnEntryOfRulesThatWereTakenBackGoesAtTheTimeOfTheOldOnes) {
+  Open();
+  store_->Maintain();
+  seconds_ = 5000;
+  ASSERT_TRUE(Put("/a", "1"));
+  // The process ends before it has refreshed, and its successor has the old rules.
+  store_.reset();
+  seconds_ = 1000;
+  Open();
+  clock_.Advance(std::chrono::seconds(1001));
+  store_->Maintain();
+  EXPECT_FALSE(Get("/a")->has_value());
+}
+
+TEST_F(RocksRulesTest, ARefreshThatWasInterruptedIsDoneAgain) {
+  rocks_.db.env = env_.get();
+  Open();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(Put("/" + std::to_string(i), "1"));
+  store_->Maintain();
+  clock_.Advance(std::chrono::seconds(100));
+  seconds_ = 50;
+  store_->RefreshLifetimes();
+  // The disk fails when the first entry is looked at, and the process ends.
+  at_lifetime_ = [this] { faults_.read_only = true; };
+  store_->Maintain();
+  at_lifetime_ = nullptr;
+  store_.reset();
+  faults_.read_only = false;
+  EXPECT_EQ(RulesOnDisk(), 0u);
+  Open();
+  EXPECT_EQ(Read({})->entries.size(), 10u) << "so it was interrupted";
+  store_->Maintain();
+  EXPECT_EQ(Read({})->entries.size(), 0u);
+  EXPECT_EQ(RulesOnDisk(), 50u);
+}
+
+TEST_F(RocksRulesTest, AWriteByOldRulesDuringARefreshIsFoundByTheNextOne) {
+  Open();
+  ASSERT_TRUE(Put("/b", "1"));
+  store_->Maintain();
+  seconds_ = 50;
+  store_->RefreshLifetimes();
+  // Its lifetime was asked for before the rules changed, and it is written behind the scan.
+  at_lifetime_ = [this] {
+    at_lifetime_ = nullptr;
+    seconds_ = 1000;
+    ASSERT_TRUE(Put("/a", "1"));
+    seconds_ = 50;
+  };
+  store_->Maintain();
+  EXPECT_EQ(RulesOnDisk(), 0u);
+  Open();
+  store_->Maintain();
+  EXPECT_EQ(RulesOnDisk(), 50u);
+  Open();
+  clock_.Advance(std::chrono::seconds(51));
+  store_->Maintain();
+  EXPECT_EQ(Read({})->entries.size(), 0u);
+}
 
 TEST_F(RocksStoreTest, RefusesADirectoryThatAnotherStoreHas) {
   Open();
@@ -383,6 +545,96 @@ TEST_F(RocksStoreTest, SaysThatADirectoryCannotBeMade) {
   const auto store = TryOpen();
   ASSERT_FALSE(store);
   EXPECT_TRUE(store.error().Is(StatusReason::kServiceUnavailable)) << store.error().ToString();
+}
+
+// ---- a cap on the size ----
+
+// Clients that write as fast as they can, far more than fits.
+TEST_F(RocksStoreTest, KeepsTheWholeDirectoryWithinItsCapWhateverIsWritten) {
+  options_.background = true;
+  options_.max_bytes = DiskBudget::kSmallestCap;
+  std::atomic<std::uint64_t> peak = 0;
+  const auto look = [&] {
+    const std::uint64_t used = DirectoryBytes(rocks_.db.directory);
+    for (std::uint64_t seen = peak; seen < used && !peak.compare_exchange_weak(seen, used);) {
+    }
+  };
+  rocks_.at_step = [&look](std::string_view) { look(); };
+  Open();
+
+  Random random(11);
+  std::string noise;
+  while (noise.size() < 1u << 20) noise += static_cast<char>(random.Next());
+  constexpr int kBatch = 256;
+  constexpr std::size_t kValue = 4'000;
+  std::uint64_t refused = 0;
+  std::uint64_t written = 0;
+  while (written < 2 * options_.max_bytes) {
+    struct Outcome {
+      std::atomic<int> left = kBatch;
+      std::atomic<int> committed = 0;
+      std::promise<void> all;
+    } outcome;
+    for (int i = 0; i < kBatch; ++i) {
+      const std::size_t at = random.Next() % (noise.size() - kValue);
+      store_->Commit({"/" + std::to_string(random.Next() % 1'000'000),
+                      std::make_shared<const std::string>(noise.substr(at, kValue))},
+                     [&outcome](const Result<Written>& w) {
+                       if (w) {
+                         ++outcome.committed;
+                       } else {
+                         EXPECT_TRUE(w.error().Is(StatusReason::kTooManyRequests))
+                             << w.error().ToString();
+                         EXPECT_GT(w.error().retry_after(), std::chrono::seconds(0));
+                       }
+                       if (--outcome.left == 0) outcome.all.set_value();
+                     });
+    }
+    outcome.all.get_future().wait();
+    written += static_cast<std::uint64_t>(outcome.committed) * kValue;
+    if (outcome.committed < kBatch) {
+      ++refused;
+      store_->Maintain();  // which waits for the one that makes room already
+    }
+    look();
+  }
+  EXPECT_LE(peak, options_.max_bytes);
+  EXPECT_TRUE(store_->Health().ok());
+  const StoreStats stats = store_->Stats();
+  EXPECT_GT(stats.evicted, 0u);
+  EXPECT_GT(stats.entries * kValue, options_.max_bytes / 3) << "and most of it is used";
+  RecordProperty("peak_bytes", std::to_string(peak));
+  RecordProperty("batches_refused", std::to_string(refused));
+  store_.reset();  // which may call at_step until its end
+  rocks_.at_step = nullptr;
+}
+
+TEST_F(RocksStoreTest, TakesDeletionsWhereThereIsNoRoomForEntries) {
+  options_.max_bytes = 2'000'000;
+  Open();
+  Random random(11);
+  const auto noise = [&random] {
+    std::string bytes;
+    while (bytes.size() < 50'000) bytes += static_cast<char>(random.Next());
+    return bytes;
+  };
+  int i = 0;
+  for (; i < 1'000; ++i) {
+    const auto written = Put("/" + std::to_string(i), noise());
+    if (written) continue;
+    EXPECT_TRUE(written.error().Is(StatusReason::kTooManyRequests)) << written.error().ToString();
+    break;
+  }
+  ASSERT_GT(i, 0);
+  ASSERT_LT(i, 1'000);
+  std::promise<bool> deleted;
+  store_->Commit({"/0", nullptr}, [&deleted](const Result<Written>& written) {
+    deleted.set_value(written && written->committed);
+  });
+  EXPECT_TRUE(deleted.get_future().get());
+  EXPECT_TRUE(store_->Health().ok()) << "it works";
+  store_->Maintain();
+  EXPECT_TRUE(Put("/more", noise()));
 }
 
 // ---- disks that fail ----
@@ -460,6 +712,104 @@ TEST_P(RocksStoreFaultTest, SurvivesManyFailuresWithAllThatWasAcknowledged) {
       EXPECT_EQ((*entry)->revision, revision);
     }
   }
+}
+
+// What a test of two threads waits for.
+class Event {
+ public:
+  void Set() { promise_.set_value(); }
+  void Wait() { future_.wait(); }
+
+ private:
+  std::promise<void> promise_;
+  std::future<void> future_ = promise_.get_future();
+};
+
+// A write that was queued before an outage meets the store when the database is open again, but
+// its health does not say so yet, and then does.
+TEST_F(RocksStoreTest, FailsAWriteThatIsRefusedWhileTheStoreRecovers) {
+  Event reopened;
+  Event refused;
+  Event recovered;
+  std::promise<Result<Written>> second;
+  std::thread maintenance;
+  bool fail = false;  // the committer's own
+  rocks_.db.env = env_.get();
+  rocks_.log = [&](const LogEntry& entry) {
+    if (entry.message == "the store can write again") recovered.Set();
+  };
+  rocks_.at_step = [&](std::string_view step) {
+    if (step == "before write" && std::exchange(fail, false)) {
+      store_->Commit({"/second", std::make_shared<const std::string>("2")},
+                     [&](Result<Written> written) { second.set_value(std::move(written)); });
+      faults_.read_only = true;
+    } else if (step == "reopened") {
+      reopened.Set();
+      refused.Wait();
+    } else if (step == "refused") {
+      refused.Set();
+      recovered.Wait();
+    }
+  };
+  Open();
+  std::promise<void> started;
+  fail = true;
+  store_->Commit({"/first", std::make_shared<const std::string>("1")},
+                 [&](const Result<Written>& written) {
+                   EXPECT_FALSE(written);
+                   faults_.read_only = false;
+                   maintenance = std::thread([&] { store_->Maintain(); });
+                   reopened.Wait();
+                   started.set_value();
+                 });
+  started.get_future().wait();
+  const auto written = second.get_future().get();
+  maintenance.join();
+  EXPECT_TRUE(store_->Health().ok());
+  const bool there = Get("/second")->has_value();
+  EXPECT_EQ(written.has_value(), there) << "an acknowledged write is lost";
+  EXPECT_FALSE(written);
+}
+
+// The database fails in the background when a batch is written, but nobody knows of the batch yet.
+TEST_F(RocksStoreTest, ReopensOnlyWhenABatchThatWasWrittenIsPublished) {
+  std::promise<void> unhealthy;
+  std::promise<void> reopening;  // or waiting to do so
+  std::atomic<bool> reached = false;
+  std::thread maintenance;
+  bool fail = false;  // the committer's own
+  rocks_.db.env = env_.get();
+  rocks_.log = [&](const LogEntry& entry) {
+    if (entry.message == "the store cannot write") unhealthy.set_value();
+  };
+  rocks_.at_step = [&](std::string_view step) {
+    if (step == "committed" && std::exchange(fail, false)) {
+      faults_.read_only = true;
+      EXPECT_FALSE(store_->Backup(directory_.path() / "backup").ok()) << "it flushes";
+      unhealthy.get_future().wait();
+      faults_.read_only = false;
+      maintenance = std::thread([&] { store_->Maintain(); });
+      reopening.get_future().wait();
+    } else if (step == "waiting to reopen" || step == "reopened") {
+      if (!reached.exchange(true)) reopening.set_value();
+    }
+  };
+  Open();
+  auto watch = std::make_unique<SuiteWatch>(*store_, "/", 0);
+  ASSERT_TRUE(Put("/before", "1"));
+  fail = true;
+  const auto written = Put("/during", "2");
+  ASSERT_TRUE(written) << written.error().ToString();
+  maintenance.join();
+  ASSERT_TRUE(store_->Health().ok()) << store_->Health().ToString();
+  const auto after = Put("/after", "3");
+  ASSERT_TRUE(after) << after.error().ToString();
+  EXPECT_EQ(after->revision, 3);
+  std::string seen;
+  for (const auto& change : watch->Take(3)) seen += change->key() + " ";
+  EXPECT_EQ(seen, "/before /during /after ") << "each once";
+  watch.reset();
+  EXPECT_TRUE(Get("/during")->has_value());
 }
 
 TEST_F(RocksStoreTest, FailsAtTheStartOfADiskThatIsFullAndWorksLater) {
@@ -573,6 +923,187 @@ TEST_F(RocksStoreTest, NoticesARowThatStandsUnderAnotherKey) {
   ASSERT_FALSE(entry);
   EXPECT_TRUE(entry.error().Is(StatusReason::kCorruption));
   EXPECT_NE(entry.error().message().find("\"/b\""), std::string::npos) << entry.error().message();
+}
+
+// ---- the mark of the latest acknowledged revision ----
+
+class RocksMarkTest : public RocksStoreTest {
+ protected:
+  RocksMarkTest() { rocks_.db.env = env_.get(); }
+  Revision Mark() {
+    const auto mark = ReadRevisionMark(env_.get(), rocks_.db.directory);
+    EXPECT_TRUE(mark) << mark.error().ToString();
+    return mark ? mark->value_or(0) : 0;
+  }
+};
+
+TEST_F(RocksMarkTest, MaintenanceMarksWhatWasAcknowledged) {
+  Open();
+  ASSERT_TRUE(Put("/a", "1"));
+  EXPECT_EQ(Mark(), 0);
+  store_->Maintain();
+  EXPECT_EQ(Mark(), 1);
+  ASSERT_TRUE(Put("/a", "2"));
+  store_.reset();
+  EXPECT_EQ(Mark(), 2) << "a store that is closed marks all";
+}
+
+TEST_F(RocksMarkTest, TheCommitterMarksWhenALogIsRolled) {
+  rocks_.db.budget.write_buffer_bytes = 1u << 20;
+  Open();
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(Put("/" + std::to_string(i), std::string(100'000, 'x')));
+  ASSERT_TRUE(Put("/last", "x"));
+  EXPECT_GT(Mark(), 0) << "no maintenance ran";
+}
+
+TEST_F(RocksMarkTest, TheCommitterMarksWhereMaintenanceIsBusy) {
+  Open();
+  ASSERT_TRUE(Put("/a", "1"));
+  clock_.Advance(std::chrono::seconds(5));
+  ASSERT_TRUE(Put("/b", "2"));
+  // The mark follows the completion of its write, and precedes the next one.
+  ASSERT_TRUE(Put("/c", "3"));
+  EXPECT_EQ(Mark(), 2);
+}
+
+TEST_F(RocksMarkTest, AMarkThatCannotBeWrittenIsLoggedOnceAndWrittenLater) {
+  std::vector<std::string> log;
+  rocks_.log = [&log](const LogEntry& entry) { log.emplace_back(entry.message); };
+  Open();
+  store_->Maintain();  // so that the mark is all that it wants to write below
+  ASSERT_TRUE(Put("/a", "1"));
+  faults_.read_only = true;
+  for (int i = 0; i < 3; ++i) store_->Maintain();
+  faults_.read_only = false;
+  EXPECT_EQ(log, std::vector<std::string>{"cannot mark the latest acknowledged revision"});
+  EXPECT_TRUE(store_->Health().ok()) << store_->Health().ToString();
+  store_->Maintain();
+  EXPECT_EQ(Mark(), 1);
+}
+
+TEST_F(RocksMarkTest, MarksWhatWasFoundAfterAFailure) {
+  Open();
+  ASSERT_TRUE(Put("/a", "1"));
+  faults_.disk_full = true;
+  EXPECT_FALSE(Put("/b", "2"));
+  store_->Maintain();
+  EXPECT_EQ(Mark(), 0);
+  faults_.disk_full = false;
+  store_->Maintain();
+  ASSERT_TRUE(store_->Health().ok());
+  EXPECT_EQ(Mark(), 1) << "what was never acknowledged is not marked";
+}
+
+// ---- slices ----
+
+// Writes many entries in few batches.
+class RocksReadTest : public RocksStoreTest {
+ protected:
+  void Fill(int count) {
+    std::latch written(count);
+    for (int i = 0; i < count; ++i) {
+      store_->Commit({.key = "/k" + std::to_string(10'000 + i),
+                      .value = std::make_shared<const std::string>("v"),
+                      .expected = 0},
+                     [&written](const Result<Written>& result) {
+                       EXPECT_TRUE(result && result->committed);
+                       written.count_down();
+                     });
+    }
+    written.wait();
+  }
+};
+
+TEST_F(RocksReadTest, AShortReadDoesNotWaitForALongOneOfAnotherFlow) {
+  rocks_.read_threads = 1;
+  Open();
+  Fill(3'000);
+  std::string order;
+  std::latch both(2);
+  std::atomic<bool> asked = false;
+  Query other;
+  other.flow = 2;
+  other.limit = 1;
+  other.background = true;  // so that it is not answered by the thread that asks
+  Query all;
+  all.flow = 1;
+  all.background = true;
+  all.filter = [&](const Entry&) {
+    if (!asked.exchange(true)) {
+      store_->Read(other, [&](const Result<Page>& page) {
+        EXPECT_EQ(page->entries.size(), 1u);
+        order += "short ";
+        both.count_down();
+      });
+    }
+    return true;
+  };
+  store_->Read(all, [&](const Result<Page>& page) {
+    EXPECT_EQ(page->entries.size(), 3'000u);
+    order += "long ";
+    both.count_down();
+  });
+  both.wait();
+  EXPECT_EQ(order, "short long ");
+}
+
+TEST_F(RocksReadTest, ALongReadShowsOneMoment) {
+  rocks_.read_threads = 1;
+  Open();
+  Fill(3'000);
+  std::atomic<int> seen = 0;
+  Query all;
+  all.filter = [&](const Entry&) {
+    if (++seen == 1'000) {
+      // Between two slices or within one: it must not matter.
+      std::latch written(2);
+      for (const char* key : {"/k12999", "/k12000a"}) {
+        store_->Commit({.key = key, .value = std::make_shared<const std::string>("new")},
+                       [&](const Result<Written>&) { written.count_down(); });
+      }
+      written.wait();
+    }
+    return true;
+  };
+  const auto page = Read(all);
+  ASSERT_TRUE(page);
+  ASSERT_EQ(page->entries.size(), 3'000u);
+  for (const Entry& entry : page->entries) ASSERT_EQ(*entry.value, "v") << entry.key;
+}
+
+TEST_F(RocksReadTest, StopsBetweenSlicesWhenItIsCancelled) {
+  Open();
+  Fill(3'000);
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  std::atomic<int> seen = 0;
+  Query all;
+  all.cancelled = cancelled;
+  all.filter = [&](const Entry&) {
+    ++seen;
+    cancelled->store(true);
+    return true;
+  };
+  const auto page = Read(all);
+  ASSERT_FALSE(page);
+  EXPECT_TRUE(page.error().Is(StatusReason::kCancelled)) << page.error().ToString();
+  EXPECT_LT(seen, 3'000);
+}
+
+TEST_F(RocksReadTest, DoesNotCountMoreThanSoMany) {
+  Open();
+  Fill(static_cast<int>(Query::kMaxCounted) + 11);
+  for (const Revision at : {Revision{0}, store_->Stats().revision}) {
+    Query query{.at = at, .limit = 11, .count_remaining = true};
+    const auto exact = Read(query);
+    ASSERT_TRUE(exact);
+    EXPECT_EQ(exact->remaining, Query::kMaxCounted);
+    query.limit = 10;
+    const auto many = Read(query);
+    ASSERT_TRUE(many);
+    EXPECT_EQ(many->entries.size(), 10u);
+    EXPECT_TRUE(many->more);
+    EXPECT_EQ(many->remaining, Page::kManyRemain);
+  }
 }
 
 // ---- threads ----

@@ -18,6 +18,20 @@ WallTime AddLifetime(WallTime written, std::chrono::seconds lifetime) {
   return written + std::max(lifetime, std::chrono::seconds(1));
 }
 
+void Query::GoOnBehind(const Place& place) {
+  if (by) {
+    by->after_value = place.value;
+    by->after_key = place.key;
+  } else {
+    start = place.key + '\0';
+  }
+}
+
+void Query::ContinueAfter(const Page& page) {
+  at = page.revision;
+  GoOnBehind(page.last);
+}
+
 std::shared_ptr<void> Change::attachment() const { return std::atomic_load(&attachment_); }
 
 std::shared_ptr<void> Change::Attach(std::shared_ptr<void> attachment) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -47,6 +48,10 @@ struct Schema {
   std::function<std::vector<IndexEntry>(std::string_view key, std::string_view value)> index{};
   // How long an entry lives after the write that made it; at least a second. Null: for ever.
   std::function<std::chrono::seconds(std::string_view key, std::string_view value)> lifetime{};
+  // Identifies the rules that `lifetime` follows at the moment. The same rules have the same
+  // number, in later processes, too, so a store on disk can tell whether its entries were written
+  // under others. 0: they are changing, ask again. Null: the rules never change.
+  std::function<std::uint64_t()> lifetime_rules{};
   // When it was written, as far as the value itself can tell; the end of time where it does not
   // say, nothing where it cannot be read. For stores that others write to as well, and
   // that therefore do not know. Null: now.
@@ -91,27 +96,60 @@ struct IndexRange {
   std::string after_key{};
 };
 
+struct Page;
+
+// Where a read stopped: the last key that was looked at and, in a read by an index, the value
+// that it was found by.
+struct Place {
+  std::string value{};
+  std::string key{};
+};
+
 // Which entries to read. Keys in [start, end), in the order of the keys; or, with
 // `by`, those that the index gives, and of these only keys in [start, end).
 struct Query {
   using By = IndexRange;
 
+  // How many of the remaining entries are counted at most. Counting reads their keys, which
+  // takes about 5 ms for this many; a page of ten entries should not cost more than that.
+  static constexpr std::int64_t kMaxCounted = 10'000;
+
   std::string start{};
-  std::string end{};             // exclusive; empty: no end
-  Revision at = 0;               // as it stood at that revision; 0: now
-  std::size_t limit = 0;         // entries; 0: all
-  bool count_remaining = false;  // also say how many follow those that `limit` cut off
+  std::string end{};          // exclusive; empty: no end
+  Revision at = 0;            // as it stood at that revision; 0: now
+  std::size_t limit = 0;      // entries; 0: all
+  std::size_t max_bytes = 0;  // the page ends with the value that reaches this size; 0: no bound
+  // Also count the entries that `limit` cut off, up to kMaxCounted.
+  bool count_remaining = false;
   std::optional<By> by{};
   // If set, only entries for which it is true are returned and count against `limit`.
   // Called on whatever thread reads; pure.
   std::function<bool(const Entry&)> filter{};
+
+  // Whose read this is. A store with a queue of reads serves the flows in turn, so that one
+  // flow with many or long reads does not delay the others. The value itself has no meaning.
+  std::uint64_t flow = 0;
+  // A part of a long read: it lets short reads of the same flow pass.
+  bool background = false;
+  // A read that is not finished when this becomes true may end with kCancelled. Null: never.
+  std::shared_ptr<const std::atomic<bool>> cancelled{};
+
+  bool is_cancelled() const { return cancelled && cancelled->load(std::memory_order_relaxed); }
+  // Makes this the query for what comes behind a place.
+  void GoOnBehind(const Place& place);
+  // Makes this the query for what follows the page, as of the same revision. REQUIRES: page.more
+  void ContinueAfter(const Page& page);
 };
 
 struct Page {
+  // More than Query::kMaxCounted remain.
+  static constexpr std::int64_t kManyRemain = -1;
+
   std::vector<Entry> entries{};
-  Revision revision = 0;  // what was read: `at`, or the latest at that moment
-  bool more = false;      // `limit` was reached and there may be more
-  std::int64_t remaining = 0;
+  Revision revision = 0;       // what was read: `at`, or the latest at that moment
+  bool more = false;           // `limit` or `max_bytes` was reached and there may be more
+  std::int64_t remaining = 0;  // what `limit` cut off, where asked for; or kManyRemain
+  Place last{};                // where `more`: what Query::ContinueAfter() goes on behind
 };
 
 // One change, as a watcher sees it. Shared by all watchers and never changed; what a
@@ -178,6 +216,8 @@ struct StoreStats {
   std::uint64_t expired = 0;        // entries whose time was over, since the start
   std::uint64_t evicted = 0;        // entries that had to go for the cap on size, since the start
   std::uint64_t watches = 0;
+  std::uint64_t clock_jumps = 0;  // of the wall clock, since the start; see ClockGuard
+  bool expiry_held = false;       // nothing expires at the moment because of one
   // All entries written after this moment are still there, or were deleted by clients
   // or by their lifetime. Later than the epoch only after evictions.
   WallTime complete_since{};
@@ -198,7 +238,9 @@ struct StoreStats {
 //
 // Completions are called exactly once, on a thread of the store or before the call
 // returns; they must not block. Errors: kServiceUnavailable where the store cannot write
-// at the moment (disk full, no leader; reads may go on), kExpired where `at` was compacted away,
+// at the moment (disk full, no leader; reads may go on), kTooManyRequests where too many reads
+// wait already or entries must be evicted before it takes another, kExpired where `at` was
+// compacted away,
 // kTimeout with cause ResourceVersionTooLarge is the caller's to make: for `at` beyond the latest
 // revision it is kBadRequest here. kCorruption where stored bytes are not what was written.
 //
@@ -233,6 +275,9 @@ class Store {
   // whose time is now over go soon; others may live longer. Runs in the background.
   virtual void RefreshLifetimes() = 0;
 
+  // Believes the wall clock, after a jump because of which nothing expires; see ClockGuard.
+  virtual void AcceptClock() = 0;
+
   // Deletes what is due and compacts what is old enough, as the store's own thread does from
   // time to time. For tests with a FakeClock; returns when it is done.
   virtual void Maintain() = 0;
@@ -252,7 +297,8 @@ struct StoreOptions {
   // 10 minutes), and at most this much.
   std::chrono::seconds history{5 * 60};
   std::uint64_t max_history_bytes = 512ull << 20;
-  std::uint64_t max_bytes = 0;  // of all data on disk, oldest entries go first; 0: no cap
+  // Of all data on disk, oldest entries go first; 0: no cap. On RocksDB see DiskBudget.
+  std::uint64_t max_bytes = 0;
 };
 
 }  // namespace herald::store

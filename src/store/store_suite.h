@@ -133,6 +133,9 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
     options_.schema.lifetime = [this](std::string_view, std::string_view value) {
       return SuiteValues::Lifetime(value) * lifetime_factor_.load();
     };
+    options_.schema.lifetime_rules = [this] {
+      return static_cast<std::uint64_t>(lifetime_factor_.load());
+    };
   }
 
   Store& store() {
@@ -627,6 +630,74 @@ TEST_P(StoreSuite, GoesOnBehindAnEntryOfAnIndex) {
   }
 }
 
+TEST_P(StoreSuite, EndsAPageAtItsBytesAndContinuesBehindIt) {
+  for (int i = 0; i < 12; ++i) {
+    // Two values of the second index, so that a key is found twice.
+    Put("/" + std::string(1, static_cast<char>('a' + i)),
+        SuiteValues::Make(std::to_string(i % 3), "x,y", 60, std::string(1'000, 'v')));
+  }
+  std::vector<Query> queries(4);
+  queries[1] = By(1, "0");
+  queries[1].by->to = "9";
+  queries[2] = queries[1];
+  queries[2].by->descending = true;
+  queries[3] = By(2, "x");
+  queries[3].by->to = "z";
+  for (Query query : queries) {
+    const Strings all = Keys(Read(query));
+    ASSERT_GE(all.size(), 12u);
+    query.max_bytes = 2'500;
+    Page page = Read(query);
+    EXPECT_TRUE(page.more || page.entries.size() == all.size());
+    const Revision revision = page.revision;
+    Strings paged = Keys(page);
+    Put("/new", SuiteValues::Make("1", "x", 60));  // not to be seen
+    while (page.more) {
+      query.ContinueAfter(page);
+      page = Read(query);
+      EXPECT_EQ(page.revision, revision);
+      for (const Entry& entry : page.entries) paged.push_back(entry.key);
+    }
+    EXPECT_EQ(paged, all);
+    Delete("/new");
+  }
+
+  Query plain;
+  plain.max_bytes = 2'500;
+  EXPECT_EQ(Read(plain).entries.size(), 3u) << "the third value reaches the bound";
+  plain.max_bytes = 1;
+  EXPECT_EQ(Read(plain).entries.size(), 1u) << "one is always there";
+  plain.count_remaining = true;
+  plain.limit = 5;
+  const Page cut = Read(plain);
+  EXPECT_TRUE(cut.more);
+  EXPECT_EQ(cut.remaining, 0) << "what the bytes cut off is not counted";
+}
+
+TEST_P(StoreSuite, ContinuesBehindAPageWithALimitAndAFilter) {
+  for (int i = 0; i < 10; ++i) Put("/" + std::to_string(i), i % 2 == 0 ? "even" : "odd");
+  Query query;
+  query.filter = [](const Entry& entry) { return *entry.value == "odd"; };
+  query.limit = 2;
+  Strings keys;
+  for (Page page = Read(query);; page = Read(query)) {
+    for (const Entry& entry : page.entries) keys.push_back(entry.key);
+    if (!page.more) break;
+    query.ContinueAfter(page);
+  }
+  EXPECT_EQ(keys, (Strings{"/1", "/3", "/5", "/7", "/9"}));
+}
+
+TEST_P(StoreSuite, ACancelledReadEnds) {
+  for (int i = 0; i < 3; ++i) Put("/" + std::to_string(i), "v");
+  Query query;
+  query.background = true;
+  query.cancelled = std::make_shared<std::atomic<bool>>(true);
+  const auto page = TryRead(query);
+  ASSERT_FALSE(page);
+  EXPECT_TRUE(page.error().Is(StatusReason::kCancelled)) << page.error().ToString();
+}
+
 // Writes at random and then reads at random, against a model that is nothing but the list of all
 // writes.
 TEST_P(StoreSuite, ReadsWhatAModelReadsAfterARandomHistory) {
@@ -1003,6 +1074,101 @@ TEST_P(StoreSuite, AppliesNewLifetimesToWhatIsStored) {
   EXPECT_EQ(store().Stats().expired, 2u);
 }
 
+TEST_P(StoreSuite, AppliesOtherLifetimesToWhatIsStoredAfterARestart) {
+  HERALD_NEEDS(fake_clock);
+  HERALD_NEEDS(persistent);
+  lifetime_factor_ = 10;
+  Put("/a", SuiteValues::Make("", "", 100));
+  store().Maintain();
+  clock_.Advance(std::chrono::seconds(150));
+
+  Close();
+  store().Maintain();
+  EXPECT_TRUE(Get("/a")) << "the rules are what they were";
+
+  lifetime_factor_ = 1;
+  Close();
+  store().Maintain();
+  EXPECT_FALSE(Get("/a"));
+
+  // The other way round: it is kept, though its row comes due earlier.
+  Put("/b", SuiteValues::Make("", "", 100));
+  lifetime_factor_ = 10;
+  Close();
+  store().Maintain();
+  clock_.Advance(std::chrono::seconds(150));
+  store().Maintain();
+  EXPECT_TRUE(Get("/b"));
+}
+
+TEST_P(StoreSuite, ExpiresNothingAfterAJumpOfTheClockUntilItIsSteady) {
+  HERALD_NEEDS(fake_clock);
+  Put("/a", SuiteValues::Make("", "", 3600));
+  store().Maintain();
+  const Revision before = Latest();
+
+  clock_.JumpWallClock(std::chrono::hours(2));
+  store().Maintain();
+  EXPECT_TRUE(Get("/a"));
+  EXPECT_EQ(store().Stats().clock_jumps, 1u);
+  EXPECT_TRUE(store().Stats().expiry_held);
+  EXPECT_TRUE(SuiteWatch(store(), "/", before).error().ok()) << "history is kept as well";
+
+  // Set right in time: nothing is lost.
+  clock_.Advance(std::chrono::minutes(5));
+  clock_.JumpWallClock(std::chrono::hours(-2));
+  store().Maintain();
+  clock_.Advance(std::chrono::minutes(10));
+  store().Maintain();
+  EXPECT_FALSE(store().Stats().expiry_held);
+  EXPECT_TRUE(Get("/a"));
+
+  // Not set right: it is the time now.
+  clock_.JumpWallClock(std::chrono::hours(2));
+  store().Maintain();
+  clock_.Advance(std::chrono::minutes(9));
+  store().Maintain();
+  EXPECT_TRUE(Get("/a"));
+  clock_.Advance(std::chrono::minutes(1));
+  store().Maintain();
+  EXPECT_FALSE(Get("/a"));
+  EXPECT_EQ(store().Stats().clock_jumps, 3u);
+}
+
+TEST_P(StoreSuite, ExpiresAtOnceWhenTheClockIsAccepted) {
+  HERALD_NEEDS(fake_clock);
+  Put("/a", SuiteValues::Make("", "", 3600));
+  store().Maintain();
+  clock_.JumpWallClock(std::chrono::hours(2));
+  store().Maintain();
+  EXPECT_TRUE(Get("/a"));
+  store().AcceptClock();
+  store().Maintain();
+  EXPECT_FALSE(Get("/a"));
+  EXPECT_FALSE(store().Stats().expiry_held);
+}
+
+TEST_P(StoreSuite, SeesAJumpOfTheClockAcrossARestart) {
+  HERALD_NEEDS(fake_clock);
+  HERALD_NEEDS(persistent);
+  Put("/a", SuiteValues::Make("", "", 3600));
+  store().Maintain();
+  clock_.JumpWallClock(std::chrono::hours(2));
+  Close();
+  store().Maintain();
+  EXPECT_TRUE(Get("/a"));
+  EXPECT_EQ(store().Stats().clock_jumps, 1u);
+  Close();
+  store().Maintain();
+  EXPECT_TRUE(Get("/a")) << "a restart is no way around it";
+
+  clock_.JumpWallClock(std::chrono::hours(-2));
+  Close();
+  clock_.Advance(std::chrono::hours(2));
+  store().Maintain();
+  EXPECT_FALSE(Get("/a")) << "the clock is right, and it is time";
+}
+
 TEST_P(StoreSuite, KeepsForEverWhatLivesLongerThanTimeCanSay) {
   HERALD_NEEDS(fake_clock);
   options_.schema.lifetime = [](std::string_view, std::string_view) {
@@ -1093,11 +1259,11 @@ TEST_P(StoreSuite, KeepsNoMoreHistoryThanItsBytes) {
 
 TEST_P(StoreSuite, ForgetsTheOldestEntriesWhenThereIsNoMoreRoom) {
   HERALD_NEEDS(size_cap);
-  options_.max_bytes = 2'000'000;
+  options_.max_bytes = 8'000'000;
   Random random(7);
   const auto noise = [&random] {  // that compression hardly makes smaller
     std::string bytes;
-    while (bytes.size() < 10'000) bytes += static_cast<char>(random.Next() | 0x80);
+    while (bytes.size() < 40'000) bytes += static_cast<char>(random.Next() | 0x80);
     return bytes;
   };
   WallTime last_written;
@@ -1107,10 +1273,10 @@ TEST_P(StoreSuite, ForgetsTheOldestEntriesWhenThereIsNoMoreRoom) {
     Put(key, noise());
     last_written = clock_.Now();
     clock_.Advance(std::chrono::milliseconds(10));
-    if (i % 100 == 99) store().Maintain();
+    if (i % 10 == 9) store().Maintain();
   }
   const StoreStats stats = store().Stats();
-  EXPECT_GT(stats.evicted, 300u) << "six million bytes were written";
+  EXPECT_GT(stats.evicted, 300u) << "24 million bytes were written";
   EXPECT_LT(stats.evicted, 600u);
   EXPECT_EQ(stats.entries + stats.evicted, 600u);
   EXPECT_GT(stats.complete_since, WallTime());

@@ -257,7 +257,8 @@ Result<Watch::Batch> WatchHub::Next(const std::shared_ptr<Watcher>& watcher, std
     }
     w.position = std::max(after, read->revision);
     if (!read->changes.empty()) return read;
-    HERALD_CHECK(w.position > after || w.position >= floor_, "the reader of a log goes nowhere");
+    // Compaction may delete the rest of the log while it is read; the loop then ends the watch.
+    HERALD_CHECK(w.position > after || after < compacted_, "the reader of a log must advance");
   }
 }
 
@@ -266,6 +267,11 @@ void WatchHub::Fetch(const std::shared_ptr<Watcher>& watcher) {
   MutexLock lock(mu_);
   for (;;) {
     if (w.removed) return;
+    if (w.position < compacted_) {
+      w.state = Watcher::State::kOver;
+      w.why_over = Expired(w.position, compacted_);
+      break;
+    }
     // The ring itself is looked at, too, so that the callback comes only where there
     // is something to take.
     if (w.position >= floor_) {
@@ -297,8 +303,9 @@ void WatchHub::Fetch(const std::shared_ptr<Watcher>& watcher) {
       w.state = Watcher::State::kReading;
       break;
     }
-    HERALD_CHECK(read->revision > after || after >= floor_, "the reader of a log goes nowhere");
     w.position = std::max(after, read->revision);
+    // As in Next(): without an advance the watch was overtaken by compaction.
+    HERALD_CHECK(w.position > after || after < compacted_, "the reader of a log must advance");
   }
   const bool removed = w.removed;
   lock.Unlock();

@@ -45,6 +45,8 @@ class WatchHub {
   // What a watch reads behind the ring: changes of keys with `prefix` after `after`, in order;
   // at most `max`, unless it takes more to make whole revisions; `revision` says how far it looked,
   // which must be beyond `after` while there is more. kExpired where `after` was compacted away.
+  // Compaction may run at the same time: a read that returns nothing at `after` is treated as
+  // kExpired if Compacted() has passed `after` by then.
   // Called from any thread, without locks; it may read from disk.
   using Reader = std::function<Result<Watch::Batch>(const std::string& prefix, Revision after,
                                                     std::size_t max)>;

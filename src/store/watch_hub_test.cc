@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "herald/base/clock.h"
@@ -52,6 +54,7 @@ class WatchHubTest : public testing::Test {
     Watch::Batch batch;
     batch.revision = after;
     if (after < log_compacted_) return Status(StatusReason::kExpired, "gone");
+    if (const auto meanwhile = std::exchange(during_read_, nullptr)) meanwhile();
     for (const auto& change : log_) {
       if (change->revision() <= after) continue;
       if (change->revision() > after + 2) break;
@@ -85,6 +88,7 @@ class WatchHubTest : public testing::Test {
   std::unique_ptr<WatchHub> hub_;
   int ready_ = 0;
   int log_reads_ = 0;
+  std::function<void()> during_read_;  // called once, after the revision was checked
 };
 
 class UnwatchedHubTest : public WatchHubTest {
@@ -181,6 +185,33 @@ TEST_F(WatchHubTest, EndsALaggingWatchThatCompactionOvertook) {
 
   EXPECT_FALSE(hub_->NewWatch("/", 2, [] {}));
   EXPECT_TRUE(hub_->NewWatch("/", 3, [] {}));
+}
+
+TEST_F(WatchHubTest, ExpiresAWatchWhoseLogIsDeletedWhileItIsRead) {
+  const auto watch = NewWatch("/", 0);
+  for (int i = 0; i < 9; ++i) Write("/a");
+  during_read_ = [this] {
+    hub_->Compacted(9);
+    log_.clear();
+  };
+  EXPECT_EQ(Next(*watch), Revisions{});
+  executor_.RunUntilIdle();
+  EXPECT_EQ(ready_, 1);
+  const auto batch = watch->Next(1);
+  ASSERT_FALSE(batch);
+  EXPECT_TRUE(batch.error().Is(StatusReason::kExpired)) << batch.error().ToString();
+}
+
+TEST_F(WatchHubTest, ExpiresAWatchThatIsCompactedAwayBetweenTwoReads) {
+  const auto watch = NewWatch("/mine", 0);
+  for (int i = 0; i < 9; ++i) Write("/a");
+  // The first read passes over two changes of others, and the second must not be made.
+  during_read_ = [this] { hub_->Compacted(5); };
+  EXPECT_EQ(Next(*watch), Revisions{});
+  executor_.RunUntilIdle();
+  EXPECT_EQ(log_reads_, 1);
+  EXPECT_EQ(ready_, 1);
+  EXPECT_TRUE(watch->Next(1).error().Is(StatusReason::kExpired));
 }
 
 TEST_F(WatchHubTest, ForgetsAWatchThatIsDestroyedWhileItIsReadFor) {
@@ -303,6 +334,18 @@ TEST_F(InlineWatchHubTest, ReadsTheLogInsideNextWhereItIsInMemory) {
   EXPECT_EQ(Next(*watch), (Revisions{7, 8}));
   EXPECT_EQ(Next(*watch), (Revisions{9, 10, 11, 12}));
   EXPECT_EQ(Next(*watch), Revisions{});
+}
+
+TEST_F(InlineWatchHubTest, ExpiresAWatchWhoseLogIsDeletedWhileItIsRead) {
+  const auto watch = NewWatch("/", 0);
+  for (int i = 0; i < 9; ++i) Write("/a");
+  during_read_ = [this] {
+    hub_->Compacted(9);
+    log_.clear();
+  };
+  const auto batch = watch->Next(1);
+  ASSERT_FALSE(batch);
+  EXPECT_TRUE(batch.error().Is(StatusReason::kExpired)) << batch.error().ToString();
 }
 
 }  // namespace

@@ -243,6 +243,27 @@ TEST(EtcdClientCalls, AWriteIsGivenUpAfterItsTime) {
   EXPECT_TRUE(Eventually([&] { return client->Health().ok(); }));
 }
 
+TEST(EtcdClientCalls, HealthNoticesASilentMemberThatNobodyCalls) {
+  FakeEtcd etcd;
+  const auto client = Connect({.endpoints = {etcd.endpoint()}, .call_timeout = seconds(1)});
+  ASSERT_TRUE(Put(*client, "a", "v"));
+  EXPECT_TRUE(client->Health().ok());
+  etcd.Change([](auto& b) { b.silent = true; });
+  EXPECT_TRUE(Eventually([&] { return !client->Health().ok(); }));
+  etcd.Change([](auto& b) { b.silent = false; });
+  EXPECT_TRUE(Eventually([&] { return client->Health().ok(); }));
+}
+
+TEST(EtcdClientCalls, HealthNoticesThatTheLeaderIsGoneWhileNobodyCalls) {
+  FakeEtcd etcd;
+  const auto client = Connect({.endpoints = {etcd.endpoint()}, .call_timeout = seconds(1)});
+  ASSERT_TRUE(Put(*client, "a", "v"));
+  etcd.Change([](auto& b) { b.leader = false; });
+  EXPECT_TRUE(Eventually([&] { return !client->Health().ok(); }));
+  etcd.Change([](auto& b) { b.leader = true; });
+  EXPECT_TRUE(Eventually([&] { return client->Health().ok(); }));
+}
+
 TEST(EtcdClientCalls, AnEndpointWithoutALeaderIsLeftAlone) {
   FakeEtcd etcd;
   const auto client = Connect({.endpoints = {etcd.endpoint()}});
@@ -477,6 +498,25 @@ TEST(EtcdClientWatch, NeverTellsHalfOfATransaction) {
   ASSERT_TRUE(told.UntilRevision(13));
   EXPECT_EQ(told.keys(), (std::vector<std::string>{"k/a", "k/b", "k/c", "k/d", "k/e"}));
   EXPECT_EQ(script.starts(), (std::vector<Revision>{10, 12}));
+}
+
+TEST(EtcdClientWatch, TellsNoProgressBetweenTheFragmentsOfARevision) {
+  Script script([](int, auto&, auto&, FakeEtcd::WatchStream& stream) {
+    stream.Write(Puts({{"k/a", 11}, {"k/b", 12}}, /*fragment=*/true));
+    pb::WatchRequest request;
+    for (int asked = 1; stream.Read(&request); ++asked) {
+      if (asked == 3) stream.Write(Puts({{"k/c", 12}}));
+      stream.Write(Progress(12));
+    }
+    return grpc::Status::OK;
+  });
+  FakeEtcd etcd({.watch = script.watch()});
+  const auto client = Connect({.endpoints = {etcd.endpoint()}});
+  ASSERT_TRUE(Eventually([&] { return client->progress_is_sound(); }));
+  Told told;
+  const auto watch = client->Watch("k/", 10, told.callback());
+  EXPECT_TRUE(UntilProgress(*watch, told, 12));
+  EXPECT_EQ(told.keys(), (std::vector<std::string>{"k/a", "k/b", "k/c"}));
 }
 
 TEST(EtcdClientWatch, DropsWhatItHasToldAlready) {

@@ -114,19 +114,19 @@ std::optional<EtcdEndpoints::Index> EtcdEndpoints::Pick(Set avoid) {
   return best;
 }
 
-void EtcdEndpoints::CallBegan(Index index, SteadyTime now) {
-  Endpoint& endpoint = endpoints_[index];
-  if (endpoint.under_way++ == 0) endpoint.heard = now;
-}
+void EtcdEndpoints::CallBegan(Index index) { ++endpoints_[index].under_way; }
 
 void EtcdEndpoints::CallEnded(Index index) {
   HERALD_CHECK(endpoints_[index].under_way > 0);
   --endpoints_[index].under_way;
 }
 
-bool EtcdEndpoints::Answered(Index index, SteadyTime now) {
+bool EtcdEndpoints::Answered(Index index, SteadyTime asked, SteadyTime now) {
   Endpoint& endpoint = endpoints_[index];
-  endpoint.heard = now;
+  const bool doubted = endpoint.state == State::kSuspect || endpoint.state == State::kLost;
+  if (doubted && asked < endpoint.doubted) return false;
+  endpoint.answered = now;
+  if (asked >= endpoint.doubted) endpoint.unsure = false;
   if (endpoint.state == State::kWorks) return false;
   // Who was gone may have come back as another version.
   const bool ask = endpoint.state == State::kLost || !endpoint.sound;
@@ -140,6 +140,7 @@ void EtcdEndpoints::Suspected(Index index, SteadyTime now) {
   Endpoint& endpoint = endpoints_[index];
   if (endpoint.state == State::kLost) return;
   endpoint.state = State::kSuspect;
+  endpoint.doubted = now;
   endpoint.probe_at = now;
 }
 
@@ -148,6 +149,7 @@ bool EtcdEndpoints::Failed(Index index, SteadyTime now) {
   // Calls that were under way together fail together: that is one failure.
   if (endpoint.state == State::kLost && !endpoint.probing) return false;
   endpoint.state = State::kLost;
+  endpoint.doubted = now;
   endpoint.probing = false;
   endpoint.probe_at = now + endpoint.backoff.Next(now);
   return !std::exchange(endpoint.told_lost, true);
@@ -159,8 +161,7 @@ std::vector<EtcdEndpoints::Index> EtcdEndpoints::DueProbes(SteadyTime now,
   for (Index index = 0; index < endpoints_.size(); ++index) {
     Endpoint& endpoint = endpoints_[index];
     if (endpoint.probing) continue;
-    const bool silent =
-        endpoint.under_way > 0 && endpoint.state != State::kLost && now - endpoint.heard >= silence;
+    const bool silent = endpoint.state == State::kWorks && now - endpoint.answered >= silence;
     if (endpoint.probe_at > now && !silent) continue;
     endpoint.probing = true;
     due.push_back(index);
@@ -168,21 +169,22 @@ std::vector<EtcdEndpoints::Index> EtcdEndpoints::DueProbes(SteadyTime now,
   return due;
 }
 
-void EtcdEndpoints::ProbeSoon(Index index, SteadyTime now) {
+void EtcdEndpoints::Disconnected(Index index, SteadyTime now) {
   Endpoint& endpoint = endpoints_[index];
-  if (endpoint.state != State::kLost) endpoint.probe_at = std::min(endpoint.probe_at, now);
+  if (endpoint.state != State::kWorks) return;
+  if (!std::exchange(endpoint.unsure, true)) endpoint.doubted = now;
+  endpoint.probe_at = std::min(endpoint.probe_at, now);
 }
 
 void EtcdEndpoints::ProbeEnded(Index index, SteadyTime now) {
   Endpoint& endpoint = endpoints_[index];
   if (!endpoint.probing) return;
   endpoint.probing = false;
-  endpoint.probe_at = endpoint.sound ? SteadyTime::max() : now + kVersionRetry;
-}
-
-bool EtcdEndpoints::any_works() const {
-  return std::any_of(endpoints_.begin(), endpoints_.end(),
-                     [](const Endpoint& e) { return e.state == State::kWorks; });
+  if (endpoint.state == State::kSuspect) {
+    endpoint.probe_at = now;  // suspected after this probe was sent
+  } else {
+    endpoint.probe_at = endpoint.sound ? SteadyTime::max() : now + kVersionRetry;
+  }
 }
 
 std::chrono::nanoseconds EtcdEndpoints::UntilNextProbe(SteadyTime now) const {

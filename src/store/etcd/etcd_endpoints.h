@@ -38,7 +38,11 @@ bool ProgressIsSound(std::string_view version);
 //   has been silent      suspect ------------'
 //
 // Only probes go to what is lost, so that an outage costs callers an error and not a
-// time-out. A suspect is probed at once.
+// time-out. A suspect is probed at once, and one that works whenever it has not answered for a
+// while, also where nobody asked: known_to_work() must not rest on what was true long ago.
+//
+// An answer counts by the moment at which its question was sent. One that was on its way when the
+// endpoint failed does not show that the endpoint is back.
 //
 // Not thread-safe: its owner's lock guards it.
 class EtcdEndpoints {
@@ -57,23 +61,26 @@ class EtcdEndpoints {
   // any has answered, of those untried.
   std::optional<Index> Pick(Set avoid);
 
-  void CallBegan(Index index, SteadyTime now);
+  void CallBegan(Index index);
   void CallEnded(Index index);
 
-  // What was seen of an endpoint; each says whether that is news.
-  bool Answered(Index index, SteadyTime now);
+  // What was seen of an endpoint. Answered() and Failed() return whether that is news.
+  // An answer to a question from before the endpoint was suspected or lost is ignored.
+  bool Answered(Index index, SteadyTime asked, SteadyTime now);
   void Suspected(Index index, SteadyTime now);
   bool Failed(Index index, SteadyTime now);
 
   // Whom to probe now: those lost whose time has come, suspects, those of unknown
-  // version, and those that let calls wait for `silence` without a word. Each is then
-  // taken to be under way until Answered(), Failed() or ProbeEnded().
+  // version, and those that have not answered anything for `silence`. Each is then
+  // taken to be under way until Failed() or ProbeEnded().
   std::vector<Index> DueProbes(SteadyTime now, std::chrono::nanoseconds silence);
-  void ProbeSoon(Index index, SteadyTime now);
+  // Its connection has gone, for whatever reason. It is still used, because a new connection may
+  // be all that it takes, and probed soon; until it answers, it is not known to work.
+  void Disconnected(Index index, SteadyTime now);
   void ProbeEnded(Index index, SteadyTime now);
 
   bool works(Index index) const { return endpoints_[index].state == State::kWorks; }
-  bool any_works() const;
+  bool known_to_work(Index index) const { return works(index) && !endpoints_[index].unsure; }
   // How long until an endpoint that is lost is tried again; the shortest.
   std::chrono::nanoseconds UntilNextProbe(SteadyTime now) const;
 
@@ -90,7 +97,9 @@ class EtcdEndpoints {
     bool told_lost = false;  // the log says that it is lost
     bool probing = false;
     SteadyTime probe_at{};  // where not probing: when; max() for "no need"
-    SteadyTime heard{};     // or when the first of the calls under way began
+    SteadyTime answered{};  // the last time
+    SteadyTime doubted{};   // when it was last suspected, disconnected or lost
+    bool unsure = false;    // works, but was disconnected since it answered
     std::size_t under_way = 0;
     Backoff backoff;
     std::optional<bool> sound{};  // by the version that it told last

@@ -67,18 +67,18 @@ class EndpointsTest : public testing::Test {
   EtcdEndpoints::Index Call() {
     const auto picked = endpoints_.Pick(0);
     EXPECT_TRUE(picked);
-    endpoints_.CallBegan(picked.value_or(0), now_);
+    endpoints_.CallBegan(picked.value_or(0));
     return picked.value_or(0);
   }
   void Answer(EtcdEndpoints::Index i) {
     endpoints_.CallEnded(i);
-    endpoints_.Answered(i, now_);
+    endpoints_.Answered(i, now_, now_);
   }
   // All have answered their first probe.
   void AllWork() {
     for (const auto i : endpoints_.DueProbes(now_, kSilence)) {
       endpoints_.SetVersion(i, "3.7.3");
-      endpoints_.Answered(i, now_);
+      endpoints_.Answered(i, now_, now_);
       endpoints_.ProbeEnded(i, now_);
     }
   }
@@ -106,8 +106,8 @@ TEST_F(EndpointsTest, GivesASlowOneLess) {
 
 TEST_F(EndpointsTest, UsesWhatIsUntriedUntilOneHasAnswered) {
   EXPECT_TRUE(endpoints_.Pick(0));
-  EXPECT_FALSE(endpoints_.any_works());
-  endpoints_.Answered(1, now_);
+  for (EtcdEndpoints::Index i = 0; i < 3; ++i) EXPECT_FALSE(endpoints_.known_to_work(i));
+  endpoints_.Answered(1, now_, now_);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(endpoints_.Pick(0), 1u);
 }
 
@@ -124,7 +124,15 @@ TEST_F(EndpointsTest, LeavesALostOneAloneForAWhileThatGrowsUpTo30s) {
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(endpoints_.Pick(0b110), std::nullopt);
     const SteadyTime lost = now_;
-    while (endpoints_.DueProbes(now_, kSilence).empty()) now_ += milliseconds(10);
+    for (bool due = false; !due;) {
+      now_ += milliseconds(10);
+      for (const auto probed : endpoints_.DueProbes(now_, kSilence)) {
+        due = due || probed == 0;
+        if (probed == 0) continue;
+        endpoints_.Answered(probed, now_, now_);
+        endpoints_.ProbeEnded(probed, now_);
+      }
+    }
     waits.push_back(now_ - lost);
     EXPECT_FALSE(endpoints_.Failed(0, now_));  // no news
   }
@@ -146,8 +154,8 @@ TEST_F(EndpointsTest, ManyCallsThatFailTogetherAreOneFailure) {
 TEST_F(EndpointsTest, TellsOnceThatOneIsLostAndOnceThatItIsFound) {
   AllWork();
   EXPECT_TRUE(endpoints_.Failed(0, now_));
-  EXPECT_TRUE(endpoints_.Answered(0, now_));
-  EXPECT_FALSE(endpoints_.Answered(0, now_));
+  EXPECT_TRUE(endpoints_.Answered(0, now_, now_));
+  EXPECT_FALSE(endpoints_.Answered(0, now_, now_));
   EXPECT_TRUE(endpoints_.Failed(0, now_));
 }
 
@@ -157,24 +165,87 @@ TEST_F(EndpointsTest, ProbesASuspectAtOnceAndAsksItNothingElseMeanwhile) {
   EXPECT_EQ(endpoints_.Pick(0b110), std::nullopt);
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{0});
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{});  // under way
-  endpoints_.Answered(0, now_);
+  endpoints_.Answered(0, now_, now_);
   endpoints_.ProbeEnded(0, now_);
   EXPECT_EQ(endpoints_.Pick(0b110), 0u);
-  EXPECT_EQ(endpoints_.DueProbes(now_ + seconds(100), kSilence), Indexes{});
+  EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{});
 }
 
-TEST_F(EndpointsTest, ProbesOneThatLetsCallsWaitInSilence) {
+TEST_F(EndpointsTest, ProbesASuspectAgainWhoseProbeWasSentBefore) {
   AllWork();
-  now_ += seconds(10);  // idle is not silent
-  EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{});
+  now_ += kSilence;
+  ASSERT_EQ(endpoints_.DueProbes(now_, kSilence), (Indexes{0, 1, 2}));
+  const SteadyTime asked = now_;
+  now_ += milliseconds(1);
+  endpoints_.Suspected(0, now_);
+  now_ += milliseconds(1);
+  EXPECT_FALSE(endpoints_.Answered(0, asked, now_));
+  endpoints_.ProbeEnded(0, now_);
+  EXPECT_FALSE(endpoints_.works(0)) << "the answer is older than the suspicion";
+  EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{0});
+  endpoints_.Answered(0, now_, now_);
+  endpoints_.ProbeEnded(0, now_);
+  EXPECT_TRUE(endpoints_.works(0));
+}
+
+TEST_F(EndpointsTest, ProbesOneThatHasNotAnsweredForAWhile) {
+  AllWork();
   const auto i = Call();
   now_ += kSilence - milliseconds(1);
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{});
+  for (EtcdEndpoints::Index other = 0; other < 3; ++other) {
+    if (other != i) endpoints_.Answered(other, now_, now_);
+  }
   now_ += milliseconds(1);
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{i});
-  endpoints_.Answered(i, now_);
+  endpoints_.Answered(i, now_, now_);
   endpoints_.ProbeEnded(i, now_);
   EXPECT_TRUE(endpoints_.works(i));  // slow is not lost
+}
+
+TEST_F(EndpointsTest, ProbesWhatNobodyAsksSoThatItsStateIsTrueOfNow) {
+  AllWork();
+  now_ += kSilence;
+  EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), (Indexes{0, 1, 2}));
+  for (EtcdEndpoints::Index i = 0; i < 3; ++i) {
+    EXPECT_TRUE(endpoints_.known_to_work(i));
+    endpoints_.Failed(i, now_);
+    EXPECT_FALSE(endpoints_.known_to_work(i));
+  }
+}
+
+TEST_F(EndpointsTest, UsesADisconnectedOneButDoesNotRelyOnItUntilItAnswers) {
+  AllWork();
+  const SteadyTime asked = now_;
+  now_ += milliseconds(1);
+  endpoints_.Disconnected(0, now_);
+  EXPECT_EQ(endpoints_.Pick(0b110), 0u);
+  EXPECT_FALSE(endpoints_.known_to_work(0));
+  EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{0});
+  const SteadyTime probed = now_;
+  now_ += milliseconds(1);
+  endpoints_.Disconnected(0, now_);  // the same one, seen again
+  endpoints_.Answered(0, asked, now_);
+  EXPECT_FALSE(endpoints_.known_to_work(0)) << "the answer came over the connection that has gone";
+  endpoints_.Answered(0, probed, now_);
+  endpoints_.ProbeEnded(0, now_);
+  EXPECT_TRUE(endpoints_.known_to_work(0));
+  EXPECT_TRUE(endpoints_.known_to_work(1));
+}
+
+TEST_F(EndpointsTest, DoesNotTakeALateAnswerForAReturn) {
+  AllWork();
+  const SteadyTime asked = now_;
+  now_ += milliseconds(1);
+  endpoints_.Failed(0, now_);
+  now_ += milliseconds(1);
+  // It was sent before the member was lost, and read after.
+  EXPECT_FALSE(endpoints_.Answered(0, asked, now_));
+  EXPECT_FALSE(endpoints_.works(0));
+  now_ += milliseconds(160);
+  ASSERT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{0});
+  EXPECT_TRUE(endpoints_.Answered(0, now_, now_));
+  EXPECT_TRUE(endpoints_.works(0));
 }
 
 TEST_F(EndpointsTest, TrustsProgressWhenAllHaveToldASoundVersion) {
@@ -191,13 +262,13 @@ TEST_F(EndpointsTest, TrustsProgressWhenAllHaveToldASoundVersion) {
 TEST_F(EndpointsTest, AsksForTheVersionOfOneThatCameBack) {
   AllWork();
   endpoints_.Failed(2, now_);
-  endpoints_.Answered(2, now_);  // a call that was under way
+  endpoints_.Answered(2, now_, now_);
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{2});
 }
 
 TEST_F(EndpointsTest, AsksAgainForAVersionThatWasNotTold) {
   for (const auto i : endpoints_.DueProbes(now_, kSilence)) {
-    endpoints_.Answered(i, now_);  // it wants a token first
+    endpoints_.Answered(i, now_, now_);  // it wants a token first
     endpoints_.ProbeEnded(i, now_);
   }
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{});

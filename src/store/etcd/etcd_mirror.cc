@@ -389,34 +389,40 @@ void EtcdMirror::Tick() {
 
 // ---- reads ----
 
-std::optional<Page> EtcdMirror::Read(const Query& query, Revision at) {
-  std::shared_ptr<EntryTable> table;
-  {
-    MutexLock lock(mu_);
-    if (!table_) return std::nullopt;
-    table = table_;
-    if (at == 0) at = table->revision();
-    if (!table->CheckRevision(at).ok()) return std::nullopt;
-    table->Pin(at);
-  }
-  PageMaker page(query, at);
-  EntryTable::Cursor cursor;
-  for (bool enough = false; !enough && !cursor.done();) {
-    std::vector<Entry> entries;
+std::unique_ptr<EtcdMirror::Reading> EtcdMirror::NewReading(const Query& query, Revision at) {
+  MutexLock lock(mu_);
+  if (!table_) return nullptr;
+  if (at == 0) at = table_->revision();
+  if (!table_->CheckRevision(at).ok()) return nullptr;
+  table_->Pin(at);
+  // Not make_unique: the constructor is private.
+  return std::unique_ptr<Reading>(new Reading(this, query, table_, at));
+}
+
+EtcdMirror::Reading::~Reading() {
+  MutexLock lock(mirror_.mu_);
+  table_->Unpin(at_);
+}
+
+std::optional<Page> EtcdMirror::Reading::Continue(std::size_t max_rows) {
+  for (std::size_t rows = 0; !cursor_.done(); rows += EntryTable::kRowsAtOnce) {
+    if (rows >= max_rows) return std::nullopt;
+    std::vector<EntryTable::Found> entries;
     {
-      MutexLock lock(mu_);
-      entries = table->Read(query, at, cursor);
+      MutexLock lock(mirror_.mu_);
+      entries = table_->Read(query_, at_, cursor_);
     }
-    for (Entry& entry : entries) {
-      enough = !page.Take(std::move(entry));
-      if (enough) break;
+    for (EntryTable::Found& found : entries) {
+      if (!page_.Take(std::move(found.entry), found.value)) return page_.Finish();
     }
   }
-  {
-    MutexLock lock(mu_);
-    table->Unpin(at);
-  }
-  return page.Finish();
+  return page_.Finish();
+}
+
+std::optional<Page> EtcdMirror::Read(const Query& query, Revision at) {
+  const std::unique_ptr<Reading> reading = NewReading(query, at);
+  if (reading == nullptr) return std::nullopt;
+  return reading->Continue(SIZE_MAX);
 }
 
 std::optional<std::optional<Entry>> EtcdMirror::Get(const std::string& key) {
@@ -447,8 +453,7 @@ std::optional<std::vector<Entry>> EtcdMirror::Overdue(WallTime when, std::size_t
   return table_->Due(when, max);
 }
 
-std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes() {
-  const WallTime now = clock_.Now();
+std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes(WallTime now) {
   std::vector<Entry> over;
   std::string from;
   for (;;) {

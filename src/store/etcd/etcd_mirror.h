@@ -83,7 +83,31 @@ class EtcdMirror {
   // it is not and cannot be expected to be soon.
   void WaitFor(Revision revision, std::function<void(bool)> done) EXCLUDES(mu_);
 
-  // Nothing where the table does not reach there. `at` 0: as it is now.
+  // A read of the table, which keeps the history that it needs. Thread-confined. Borrows the
+  // query and the mirror.
+  class Reading {
+   public:
+    ~Reading();
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+    // Looks at about `max_rows` more. Nothing: there are more.
+    std::optional<Page> Continue(std::size_t max_rows);
+
+   private:
+    friend class EtcdMirror;
+    Reading(EtcdMirror* mirror, const Query& query, std::shared_ptr<EntryTable> table, Revision at)
+        : mirror_(*mirror), query_(query), table_(std::move(table)), at_(at), page_(query, at) {}
+
+    EtcdMirror& mirror_;
+    const Query& query_;
+    const std::shared_ptr<EntryTable> table_;
+    const Revision at_;
+    EntryTable::Cursor cursor_;
+    PageMaker page_;
+  };
+  // Null where the table does not reach there. `at` 0: as it is now.
+  std::unique_ptr<Reading> NewReading(const Query& query, Revision at) EXCLUDES(mu_);
+  // All of it at once.
   std::optional<Page> Read(const Query& query, Revision at) EXCLUDES(mu_);
   std::optional<std::optional<Entry>> Get(const std::string& key) EXCLUDES(mu_);
   std::optional<Watch::Batch> ReadLog(const std::string& prefix, Revision after, std::size_t max)
@@ -91,9 +115,9 @@ class EtcdMirror {
 
   // Entries whose time was over at that moment, soonest first; nothing where there is no table.
   std::optional<std::vector<Entry>> Overdue(WallTime when, std::size_t max) EXCLUDES(mu_);
-  // Asks for all lifetimes anew, and returns those whose time is over now and was not by the rules
-  // of before; nothing where there is no table.
-  std::optional<std::vector<Entry>> RefreshLifetimes() EXCLUDES(mu_);
+  // Computes the expiry of all entries by the rules in force, and returns those that are expired at
+  // `now` and were not by the rules before; nothing where there is no table.
+  std::optional<std::vector<Entry>> RefreshLifetimes(WallTime now) EXCLUDES(mu_);
 
   // From time to time: forgets history, asks etcd how far it is, and lists again where the table
   // had grown too large a while ago.

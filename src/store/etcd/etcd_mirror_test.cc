@@ -194,6 +194,28 @@ TEST_F(EtcdMirrorTest, ListsPageAfterPageAtOneRevisionAndThenFollows) {
   EXPECT_EQ(mirror_->stats().entries, 3u);
 }
 
+TEST_F(EtcdMirrorTest, AReadInSlicesShowsOneRevision) {
+  Start();
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (int i = 0; i < 1'000; ++i) entries.emplace_back("/" + std::to_string(1'000 + i), "x|0|60");
+  Answer(10, entries);
+  const Query query;
+  const std::unique_ptr<EtcdMirror::Reading> reading = mirror_->NewReading(query, 0);
+  ASSERT_TRUE(reading);
+  EXPECT_FALSE(reading->Continue(1)) << "there is more";
+  Tell({Delete("/1999", 11), Put("/1500a", "x|0|60", 12)}, 12);
+  Advance(1h);
+  mirror_->Maintain();  // would forget how it was
+  std::optional<Page> page;
+  int slices = 1;
+  for (; !page; ++slices) page = reading->Continue(1);
+  EXPECT_GT(slices, 2);
+  EXPECT_EQ(page->revision, 10);
+  ASSERT_EQ(page->entries.size(), 1'000u);
+  EXPECT_EQ(page->entries.back().key, "/1999");
+  EXPECT_EQ(Keys(mirror_->Read(query, 0)).size(), 1'000u) << "one more and one less";
+}
+
 TEST_F(EtcdMirrorTest, TellsWhatWasThereBeforeAsTheTableHasIt) {
   Start();
   Answer(10, {{"/a", "x|0|60"}});
@@ -423,7 +445,7 @@ TEST_F(EtcdMirrorTest, FindsWhatNewRulesEnd) {
   Start();
   Answer(10, {{"/over already", "x|900|60"}, {"/a", "x|990|60"}, {"/b", "x|990|600"}});
   lifetime_divisor_ = 10;
-  const auto over = mirror_->RefreshLifetimes();
+  const auto over = mirror_->RefreshLifetimes(clock_.Now());
   ASSERT_TRUE(over);
   ASSERT_EQ(over->size(), 1u) << "what was over before is its lease's affair";
   EXPECT_EQ(over->front().key, "/a");

@@ -10,6 +10,12 @@ namespace {
 // Entries of one page: half a megabyte of events, so that etcd and we work in turns and
 // neither for long.
 constexpr std::int64_t kPageEntries = 500;
+// Of a query whose page is to be small.
+constexpr std::int64_t kSmallPageEntries = 150;
+
+// A page by index is made by looking at all entries, so it is not smaller than this: whoever reads
+// page after page would otherwise look at everything for each few of them.
+constexpr std::size_t kMinIndexPageBytes = 4u << 20;
 
 }  // namespace
 
@@ -40,7 +46,7 @@ void EtcdRead::Ask() {
   range.start = next_;
   range.end = query_.end;
   range.at = at_;
-  range.limit = kPageEntries;
+  range.limit = query_.max_bytes > 0 && !query_.by ? kSmallPageEntries : kPageEntries;
   if (is_plain() && query_.limit > 0) {
     range.limit = std::min(range.limit, static_cast<std::int64_t>(query_.limit) - taken_);
   }
@@ -52,6 +58,9 @@ void EtcdRead::Ask() {
 }
 
 void EtcdRead::Take(Result<EtcdPage> page) {
+  if (query_.is_cancelled()) {
+    return Answer(Status(StatusReason::kCancelled, "the read was cancelled"));
+  }
   if (!page) {
     // A list that takes longer than etcd keeps history can be asked for again; whoever
     // asked for now has no old revision that he could be told of.
@@ -124,14 +133,22 @@ void EtcdRead::Finish() {
     if (query_.limit > 0) Cut(query_.limit);
     std::sort(rows_.begin(), rows_.end(),
               [this](const Row& a, const Row& b) { return Before(a, b); });
-    for (Row& row : rows_) page.entries.push_back(std::move(row.entry));
+    const std::size_t max_bytes = std::max(query_.max_bytes, kMinIndexPageBytes);
+    std::size_t bytes = 0;
+    for (Row& row : rows_) {
+      if (query_.max_bytes > 0 && bytes >= max_bytes) break;
+      bytes += row.entry.value->size();
+      page.last = {.value = std::move(row.value), .key = row.entry.key};
+      page.entries.push_back(std::move(row.entry));
+    }
     const std::int64_t left = matched_ - static_cast<std::int64_t>(page.entries.size());
     page.more = left > 0;
     if (query_.count_remaining) page.remaining = left;
   } else {
     page = page_.Finish();
-    if (is_plain() && query_.limit > 0) {
+    if (is_plain() && query_.limit > 0 && page.entries.size() >= query_.limit) {
       page.more = more_;
+      page.last.key = page.entries.back().key;
       if (query_.count_remaining) page.remaining = count_ - taken_;
     }
   }

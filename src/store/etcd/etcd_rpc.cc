@@ -25,9 +25,10 @@ using std::chrono::nanoseconds;
 constexpr milliseconds kTick{100};
 constexpr milliseconds kMinTick{10};
 
-// After how long without any answer, while calls wait for one, an endpoint is probed. A busy disk
-// answers late, a member that is gone never does; the probe, which needs no disk, tells them apart.
-// Both at most parts of a call's time, so that enough of it is left to read elsewhere.
+// After how long without any answer an endpoint is probed, also where no call waits for one: one
+// small call a second, so that Health() is true of now. A busy disk answers late, a member that is
+// gone never does; the probe, which needs no disk, tells them apart. Both at most parts of a call's
+// time, so that enough of it is left to read elsewhere.
 constexpr milliseconds kSilence{1'000};
 constexpr milliseconds kMaxProbeTimeout{2'000};
 
@@ -245,7 +246,8 @@ EtcdRpc::EtcdRpc(EtcdClientOptions options, std::vector<EtcdAddress> addresses, 
       writes_(std::move(writes)),
       endpoints_(addresses_.size(), RandomSeed()),
       stale_(addresses_.size(), false),
-      errors_(addresses_.size()) {
+      errors_(addresses_.size()),
+      probed_(addresses_.size(), false) {
   thread_ = std::thread([this] {
     NameThisThread("herald-etcd");
     RunQueue();
@@ -385,12 +387,13 @@ void EtcdRpc::Attempt(std::unique_ptr<EtcdCall> call, bool on_own_thread) {
       }
     } else if (const auto picked = endpoints_.Pick(call->tried_); picked && now < call->deadline_) {
       call->endpoint_ = *picked;
+      call->sent_ = now;
       call->token_ = token_;
       to = {.writes = writes_[*picked].get(),
             .connection = connections_[*picked],
             .token = call->options_.needs_token ? token_ : nullptr,
             .left = call->deadline_ - now};
-      endpoints_.CallBegan(*picked, now);
+      endpoints_.CallBegan(*picked);
       call->before_ = nullptr;
       call->behind_ = calls_;
       if (calls_ != nullptr) calls_->before_ = call.get();
@@ -440,7 +443,7 @@ void EtcdRpc::Ended(std::unique_ptr<EtcdCall> call) {
     stopping = stopping_;
   }
   if (call->end_.code == GrpcCode::kOk) {
-    SeenAnswer(call->endpoint_);
+    SeenAnswer(call->endpoint_, call->sent_);
     return Finish(std::move(call), Status());
   }
   if (stopping) return Finish(std::move(call), Cancelled());
@@ -450,7 +453,7 @@ void EtcdRpc::Ended(std::unique_ptr<EtcdCall> call) {
   if (moved) {
     verdict.elsewhere = true;  // only what may be repeated is moved
   } else {
-    SeenVerdict(call->endpoint_, verdict);
+    SeenVerdict(call->endpoint_, verdict, call->sent_);
   }
 
   const bool repeatable = call->options_.repeatable || verdict.done == EtcdVerdict::Done::kNo;
@@ -552,7 +555,7 @@ std::optional<EtcdRpc::Place> EtcdRpc::BeginStream(EtcdStream* stream, EtcdEndpo
   if (!picked) return std::nullopt;
   ++outstanding_;
   streams_.emplace_back(stream, *picked);
-  return Place{*picked, connections_[*picked], token_};
+  return Place{*picked, connections_[*picked], token_, Now()};
 }
 
 void EtcdRpc::EndStream(EtcdStream* stream, const Place& place, const EtcdVerdict* verdict) {
@@ -560,7 +563,7 @@ void EtcdRpc::EndStream(EtcdStream* stream, const Place& place, const EtcdVerdic
     MutexLock lock(mu_);
     std::erase_if(streams_, [stream](const auto& each) { return each.first == stream; });
   }
-  if (verdict != nullptr) SeenVerdict(place.endpoint, *verdict);
+  if (verdict != nullptr) SeenVerdict(place.endpoint, *verdict, place.since);
   OneLess();
 }
 
@@ -569,12 +572,12 @@ void EtcdRpc::Suspect(EtcdEndpoints::Index endpoint) {
   endpoints_.Suspected(endpoint, Now());
 }
 
-void EtcdRpc::SeenAnswer(EtcdEndpoints::Index endpoint) {
+void EtcdRpc::SeenAnswer(EtcdEndpoints::Index endpoint, SteadyTime asked) {
   bool news = false;
   {
     MutexLock lock(mu_);
-    news = endpoints_.Answered(endpoint, Now());
-    errors_[endpoint].clear();
+    news = endpoints_.Answered(endpoint, asked, Now());
+    if (endpoints_.works(endpoint)) errors_[endpoint].clear();
   }
   if (news) {
     Log(LogLevel::kInfo, "etcd endpoint answers again",
@@ -582,8 +585,9 @@ void EtcdRpc::SeenAnswer(EtcdEndpoints::Index endpoint) {
   }
 }
 
-void EtcdRpc::SeenVerdict(EtcdEndpoints::Index endpoint, const EtcdVerdict& verdict) {
-  if (verdict.endpoint == EtcdVerdict::Endpoint::kFine) return SeenAnswer(endpoint);
+void EtcdRpc::SeenVerdict(EtcdEndpoints::Index endpoint, const EtcdVerdict& verdict,
+                          SteadyTime asked) {
+  if (verdict.endpoint == EtcdVerdict::Endpoint::kFine) return SeenAnswer(endpoint, asked);
   if (verdict.endpoint == EtcdVerdict::Endpoint::kSuspect) return Suspect(endpoint);
   bool news = false;
   {
@@ -621,7 +625,7 @@ void EtcdRpc::Tick() {
     for (EtcdEndpoints::Index i = 0; i < endpoints_.size(); ++i) {
       // A connection that has gone may have taken the member with it, and who comes back may be
       // another version.
-      if (endpoints_.works(i) && !writes_[i]->connected()) endpoints_.ProbeSoon(i, now);
+      if (probed_[i] && !writes_[i]->connected()) endpoints_.Disconnected(i, now);
     }
     due = endpoints_.DueProbes(now, silence_);
   }
@@ -658,7 +662,7 @@ void EtcdRpc::StartProbe(EtcdEndpoints::Index endpoint) {
     MutexLock lock(mu_);
     if (stopping_) return;
     ++outstanding_;
-    probe = new Probe(this, {endpoint, connections_[endpoint], token_}, nullptr);
+    probe = new Probe(this, {endpoint, connections_[endpoint], token_, Now()}, nullptr);
     probes_.push_back(probe);
   }
   probe->Send();  // and deletes itself
@@ -670,7 +674,7 @@ void EtcdRpc::AskVersion(const Place& place, VersionDone done) {
     MutexLock lock(mu_);
     if (stopping_) return;
     ++outstanding_;
-    probe = new Probe(this, {place.endpoint, place.connection, token_}, std::move(done));
+    probe = new Probe(this, {place.endpoint, place.connection, token_, Now()}, std::move(done));
     probes_.push_back(probe);
   }
   probe->Send();
@@ -715,10 +719,11 @@ void EtcdRpc::ProbeEnded(Probe& probe) {
     verdict.endpoint = EtcdVerdict::Endpoint::kLost;
   }
   if (verdict.endpoint == EtcdVerdict::Endpoint::kLost) {
-    SeenVerdict(endpoint, verdict);
+    SeenVerdict(endpoint, verdict, probe.place_.since);
   } else {
-    SeenAnswer(endpoint);
+    SeenAnswer(endpoint, probe.place_.since);
     MutexLock lock(mu_);
+    probed_[endpoint] = true;
     endpoints_.ProbeEnded(endpoint, Now());
   }
   OneLess();
@@ -740,7 +745,11 @@ bool EtcdRpc::progress_is_sound() const {
 
 Status EtcdRpc::Health() const {
   MutexLock lock(mu_);
-  return endpoints_.any_works() ? Status() : NoEndpoint(Now());
+  for (EtcdEndpoints::Index i = 0; i < endpoints_.size(); ++i) {
+    // A connection that has just gone may have taken the member with it; the next tick probes it.
+    if (endpoints_.known_to_work(i) && (!probed_[i] || writes_[i]->connected())) return Status();
+  }
+  return NoEndpoint(Now());
 }
 
 }  // namespace herald::store

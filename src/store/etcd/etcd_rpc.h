@@ -120,6 +120,7 @@ class EtcdCall {
   UnaryEnd end_;
   std::shared_ptr<const std::string> token_;
   EtcdEndpoints::Index endpoint_ = 0;
+  SteadyTime sent_{};
   // Guarded by the lock of EtcdRpc: its list of what is under way, and whether this try was
   // ended to go on elsewhere.
   EtcdCall* before_ = nullptr;
@@ -251,6 +252,7 @@ class EtcdRpc {
     EtcdEndpoints::Index endpoint = 0;
     std::shared_ptr<EtcdConnection> connection{};
     std::shared_ptr<const std::string> token{};
+    SteadyTime since{};  // when it was given
   };
   // Calls back when there is a token, at once where none is needed; or with the reason why not.
   void AwaitToken(std::function<void(const Status&)> done);
@@ -278,6 +280,9 @@ class EtcdRpc {
            std::vector<std::pair<std::string_view, std::string_view>> fields) const;
 
   bool progress_is_sound() const;
+  // Ok where a member is known to take writes: it has answered a probe, or a call, within the last
+  // seconds, and the connection for writes still exists. A member that stops to answer is noticed
+  // within kSilence and a probe's time-out, whether or not anybody calls it.
   Status Health() const;
 
  private:
@@ -309,8 +314,9 @@ class EtcdRpc {
   void Tick();
   void StartProbe(EtcdEndpoints::Index endpoint);
   void ProbeEnded(Probe& probe);
-  void SeenAnswer(EtcdEndpoints::Index endpoint);
-  void SeenVerdict(EtcdEndpoints::Index endpoint, const EtcdVerdict& verdict);
+  // `asked`: when what was answered now was sent.
+  void SeenAnswer(EtcdEndpoints::Index endpoint, SteadyTime asked);
+  void SeenVerdict(EtcdEndpoints::Index endpoint, const EtcdVerdict& verdict, SteadyTime asked);
   void OneLess();
 
   Status NoEndpoint(SteadyTime now) const REQUIRES(mu_);
@@ -340,7 +346,9 @@ class EtcdRpc {
   std::vector<std::shared_ptr<EtcdConnection>> connections_ GUARDED_BY(mu_);
   std::vector<bool> stale_ GUARDED_BY(mu_);          // connect anew before the next probe
   std::vector<std::string> errors_ GUARDED_BY(mu_);  // why each endpoint was lost
-  EtcdCall* calls_ GUARDED_BY(mu_) = nullptr;        // under way
+  // A probe was answered over the channel for writes, which is connected since then or was lost.
+  std::vector<bool> probed_ GUARDED_BY(mu_);
+  EtcdCall* calls_ GUARDED_BY(mu_) = nullptr;  // under way
   std::vector<std::pair<EtcdStream*, EtcdEndpoints::Index>> streams_ GUARDED_BY(mu_);
   std::vector<Probe*> probes_ GUARDED_BY(mu_);
 

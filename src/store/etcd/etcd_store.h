@@ -10,11 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fair_queue.h"
 #include "base/mutex.h"
 #include "base/random.h"
 #include "herald/base/executor.h"
 #include "herald/base/log.h"
 #include "herald/base/status.h"
+#include "store/clock_guard.h"
 #include "store/etcd/etcd_client.h"
 #include "store/etcd/etcd_leases.h"
 #include "store/etcd/etcd_mirror.h"
@@ -60,6 +62,10 @@ struct EtcdStoreOptions {
 // shorter are dealt with in the same way; longer ones hold from the next write of an entry,
 // because a new lease would show as a change.
 //
+// Leases run in etcd, by a clock that nobody sets. Only what Maintain() deletes depends on the wall
+// clock of this machine, so that waits after a jump; see ClockGuard. A new process reads all
+// entries and asks the rules of the day for each, so nothing has to be remembered across restarts.
+//
 // One of all replicas, kube-apiservers included, compacts in each interval; see CompactHistory().
 //
 // `max_bytes` of the options does not count here, and `history` only for the mirror.
@@ -82,6 +88,7 @@ class EtcdStore final : public Store {
   Result<std::unique_ptr<Watch>> NewWatch(std::string prefix, Revision after,
                                           std::function<void()> ready) override;
   void RefreshLifetimes() override;
+  void AcceptClock() override { clock_guard_.Accept(); }
   void Maintain() override EXCLUDES(maintain_mu_, mu_);
   Status Health() override EXCLUDES(mu_);
   StoreStats Stats() override EXCLUDES(mu_);
@@ -127,8 +134,8 @@ class EtcdStore final : public Store {
   void MaintainAndCallAgain();
   void CompactAndCallAgain();
   void LookAtEtcd() EXCLUDES(mu_);
-  void Sweep() REQUIRES(maintain_mu_);
-  void Refresh() REQUIRES(maintain_mu_);
+  void Sweep(WallTime now) REQUIRES(maintain_mu_);
+  void Refresh(WallTime now) REQUIRES(maintain_mu_);
   std::vector<Entry> FindOverdue(WallTime when);
   void DeleteAll(const std::vector<Entry>& entries);
   void Say(LogLevel level, std::string_view message, const std::string& error) const;
@@ -136,6 +143,7 @@ class EtcdStore final : public Store {
   const StoreOptions options_;
   const EtcdStoreOptions etcd_;
   const Clock& clock_;
+  ClockGuard clock_guard_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> refresh_ = false;
   std::atomic<Revision> seen_ = 0;  // the latest of all answers
@@ -170,6 +178,8 @@ class EtcdStore final : public Store {
   const std::unique_ptr<WatchHub> hub_;
   LeaseBook leases_;
   const std::unique_ptr<EtcdMirror> mirror_;
+  // Of readers_, for reads of the mirror. Goes before that, for the reads that still wait.
+  FairQueue read_queue_;
   // The first to go, so that all that it calls back is still there; what that asks of it again is
   // refused, so it can be reached for as long as it goes.
   std::unique_ptr<EtcdClient> owned_client_;
