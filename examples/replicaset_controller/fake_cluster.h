@@ -38,10 +38,11 @@ class FakeCluster {
 
   FakeCluster() {
     auto server = herald::http::Server::Start(
-        {}, [this](const herald::http::Request& request, const herald::http::Peer&,
-                   const std::shared_ptr<herald::http::Responder>& responder) {
-          Handle(request, responder);
-        });
+        {}, herald::http::WithBodies(
+                [this](const herald::http::Request& request, const herald::http::Peer&,
+                       const std::shared_ptr<herald::http::Responder>& responder) {
+                  Handle(request, responder);
+                }));
     EXPECT_TRUE(server) << (server ? "" : server.error().ToString());
     server_ = std::move(*server);
   }

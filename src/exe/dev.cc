@@ -18,7 +18,8 @@ namespace {
 Result<std::string> NewToken() {
   std::array<unsigned char, 32> bytes;
   if (RAND_bytes(bytes.data(), bytes.size()) != 1)
-    return Status(StatusReason::kInternalError, "there are no random numbers to make a token of");
+    return Status(StatusReason::kInternalError,
+                  "cannot make a token: OpenSSL has no random numbers");
   std::string token;
   for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
   return token;
@@ -26,6 +27,58 @@ Result<std::string> NewToken() {
 
 std::string TokensFile(const std::string& folder) { return folder + "/tokens.csv"; }
 std::string CertificatesFolder(const std::string& folder) { return folder + "/certs"; }
+
+// The values in which the kubeconfigs that are written here differ.
+struct KubeconfigValues {
+  std::string server{};
+  std::string anchors{};  // base64; empty: none
+  std::string server_name{};
+  std::string token{};
+};
+
+std::string MakeKubeconfig(const KubeconfigValues& values) {
+  const auto line = [](std::string_view name, const std::string& value) {
+    return value.empty() ? std::string() : fmt::format("    {}: {}\n", name, value);
+  };
+  return fmt::format(R"(apiVersion: v1
+kind: Config
+clusters:
+- name: herald
+  cluster:
+    server: {}
+{}{}users:
+- name: admin
+  user:
+    token: {}
+contexts:
+- name: herald
+  context:
+    cluster: herald
+    user: admin
+    namespace: default
+current-context: herald
+)",
+                     values.server, line("certificate-authority-data", values.anchors),
+                     line("tls-server-name", values.server_name), values.token);
+}
+
+// The value of a line "name: value"; empty where there is none.
+std::string ValueOf(std::string_view name, std::string_view text) {
+  const std::string start = fmt::format("    {}: ", name);
+  const std::size_t at = text.find(start);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + start.size());
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+// Whether MakeKubeconfig() made it, also that of older versions. Somebody who has added a cluster
+// or changed a name wants to keep that.
+bool IsOurKubeconfig(std::string_view text) {
+  return text == MakeKubeconfig({.server = ValueOf("server", text),
+                                 .anchors = ValueOf("certificate-authority-data", text),
+                                 .server_name = ValueOf("tls-server-name", text),
+                                 .token = ValueOf("token", text)});
+}
 
 }  // namespace
 
@@ -46,37 +99,63 @@ Status PrepareDevFolder(const std::string& folder, server::DaemonOptions* option
       fmt::format("# token,user,uid,\"groups\"\n{},admin,admin,\"system:masters\"\n", *token));
 }
 
-Status WriteDevKubeconfig(const std::string& folder, std::uint16_t port) {
-  const Result<std::string> certificate = ReadFile(CertificatesFolder(folder) + "/heraldd.crt");
-  if (!certificate) return certificate.error();
+Result<DevAccess> FindDevAccess(const std::string& folder, const server::DaemonOptions& options,
+                                std::uint16_t port) {
+  DevAccess access{.port = port};
+  const bool given = !options.tls_cert_file.empty();
+  const std::string file = given ? options.tls_cert_file : options.cert_dir + "/heraldd.crt";
+  const Result<std::string> chain = ReadFile(file);
+  if (!chain) return chain.error();
+  access.anchors = server::TrustAnchors(*chain);
+  std::error_code error;
+  const std::string ca_file = options.cert_dir + "/ca.crt";
+  access.ca_file = !given && std::filesystem::exists(ca_file, error) ? ca_file : file;
+  if (!server::IsCertificateFor(*chain, "127.0.0.1"))
+    access.server_name = server::FirstDnsName(*chain);
+
   const Result<std::string> tokens = ReadFile(TokensFile(folder));
   if (!tokens) return tokens.error();
-  // The first token of the file, which may have got others since.
+  // The first token of the file, to which others may have been added.
   std::string_view token = *tokens;
   while (token.starts_with('#'))
     token.remove_prefix(std::min(token.find('\n'), token.size() - 1) + 1);
-  token = token.substr(0, token.find(','));
-  return server::WritePrivateFile(folder + "/kubeconfig",
-                                  fmt::format(R"(apiVersion: v1
-kind: Config
-clusters:
-- name: herald
-  cluster:
-    server: https://127.0.0.1:{}
-    certificate-authority-data: {}
-users:
-- name: admin
-  user:
-    token: {}
-contexts:
-- name: herald
-  context:
-    cluster: herald
-    user: admin
-    namespace: default
-current-context: herald
-)",
-                                              port, Base64Encode(*certificate), token));
+  access.token = token.substr(0, token.find(','));
+  return access;
+}
+
+Result<bool> WriteDevKubeconfig(const std::string& folder, const DevAccess& access) {
+  const std::string file = folder + "/kubeconfig";
+  const Result<std::string> old = ReadFile(file);
+  if (old && !old->empty() && !IsOurKubeconfig(*old)) return false;
+  const Status status = server::WritePrivateFile(
+      file, MakeKubeconfig({.server = fmt::format("https://127.0.0.1:{}", access.port),
+                            .anchors = Base64Encode(access.anchors),
+                            .server_name = access.server_name,
+                            .token = access.token}));
+  if (!status.ok()) return status;
+  return true;
+}
+
+std::string DevInstructions(const std::string& folder, const DevAccess& access, bool on_etcd) {
+  const std::string host = access.server_name.empty() ? "127.0.0.1" : access.server_name;
+  const std::string ca = access.anchors.empty() ? "" : fmt::format("--cacert {} ", access.ca_file);
+  const std::string resolve =
+      access.server_name.empty()
+          ? ""
+          : fmt::format("--resolve {}:{}:127.0.0.1 ", access.server_name, access.port);
+  std::string text = fmt::format(
+      "\nheraldd serves https://127.0.0.1:{0}, data in {1}. Try:\n\n"
+      "  kubectl --kubeconfig {2}/kubeconfig get events -A -w\n"
+      "  kubectl --kubeconfig {2}/kubeconfig events -A  # kubectl 1.26 and newer\n"
+      "  curl {3}{4}-H \"Authorization: Bearer $(sed -n "
+      "'s/,admin.*//p' {2}/tokens.csv)\" https://{5}:{0}/api/v1/events\n\n",
+      access.port, on_etcd ? "etcd" : folder, folder, ca, resolve, host);
+  if (access.anchors.empty())
+    text += fmt::format(
+        "{} does not include the certificate of its CA. Where the system does not trust that CA,\n"
+        "add --certificate-authority FILE to kubectl, and --cacert FILE to curl.\n\n",
+        access.ca_file);
+  return text += "Ctrl-C stops it.\n";
 }
 
 }  // namespace herald

@@ -1,22 +1,33 @@
 #pragma once
 
-#include <functional>
-#include <string_view>
+#include <cstddef>
+#include <memory>
 
-#include "http/message.h"
-#include "http/server.h"
+#include "herald/base/clock.h"
+#include "herald/base/status.h"
+#include "server/exchange.h"
+#include "server/identity.h"
 #include "server/request_info.h"
 
 namespace herald::server {
 
-// Whether this is a SelfSubjectAccessReview: the question "may I?", which `kubectl auth
-// can-i` and careful programs ask before they try. Everyone who is known may ask it.
-bool IsAccessReview(const RequestInfo& request);
+// The reviews that users make of themselves. Nothing is stored: the answer to the POST is all.
+//
+//   SelfSubjectAccessReview  authorization.k8s.io/v1   may I do this?     kubectl auth can-i
+//   SelfSubjectRulesReview   authorization.k8s.io/v1   what may I do?     kubectl auth can-i --list
+//   SelfSubjectReview        authentication.k8s.io/v1  who am I?          kubectl auth whoami
 
-// Answers it, as JSON; `allows` is asked about what the review names. The body may be JSON or
-// Kubernetes protobuf.
-void AnswerAccessReview(const http::Request& request,
-                        const std::function<bool(const RequestInfo&)>& allows,
-                        http::Responder& responder);
+// A review is a few hundred bytes, and is parsed on the connection's thread.
+inline constexpr std::size_t kMaxReviewBytes = std::size_t{64} * 1024;
+Status ReviewTooLarge();
+
+// Whether this request is for one of the collections above.
+bool IsReview(const RequestInfo& request);
+
+// Answers it for the call's user, as JSON or YAML. The body may also be Kubernetes protobuf. Any
+// method but POST is refused.
+// REQUIRES: IsReview(exchange->call().info)
+void AnswerReview(const std::shared_ptr<Exchange>& exchange,
+                  const std::shared_ptr<const Authorizer>& authorizer, WallTime now);
 
 }  // namespace herald::server

@@ -4,17 +4,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "api/indent_json.h"
 #include "api/patch_text.h"
 #include "api/quote.h"
 #include "api/type_meta.h"
 #include "api/yaml/yaml.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "base/too_many_requests.h"
 #include "base/trimmed.h"
 #include "herald/api/codec.h"
 #include "herald/api/patch.h"
@@ -24,6 +27,7 @@
 #include "server/encoding.h"
 #include "server/event_list.h"
 #include "server/exchange.h"
+#include "server/list_stream.h"
 #include "server/namespace_watch.h"
 #include "server/namespaces.h"
 #include "server/openapi.h"
@@ -38,20 +42,8 @@ namespace {
 
 using ExchangePtr = std::shared_ptr<Exchange>;
 
-// Larger lists are encoded on a thread of our own: ten thousand events take some 20 ms,
-// in which a connection's thread could have answered hundreds of others.
-constexpr std::size_t kMaxEventsInline = 200;
-// One for such a list and one for whatever else there is to do meanwhile.
+// For watches: one for a wake-up of many of them and one for whatever else there is to do.
 constexpr int kThreads = 2;
-
-// Larger bodies in YAML are read on a thread of their own, one after the other: the parser
-// takes a second for what it just takes. Nobody else waits for them.
-constexpr std::size_t kMaxYamlInline = 64 * 1024;
-
-// How many lists of everything, not in pages, are read and encoded at once. Each may take
-// tens of megabytes, and whoever asks for more of them can come back.
-constexpr int kMaxWholeLists = 64;
-constexpr std::int64_t kMaxPageEvents = 1000;  // what still counts as a page
 
 // How many events of a collection are being deleted at once.
 constexpr std::size_t kDeletionsAtOnce = 64;
@@ -106,61 +98,38 @@ Status UnknownBody(std::string_view types) {
                             types));
 }
 
-Status BodyTooLarge() {
-  return Status(StatusReason::kRequestEntityTooLarge,
-                fmt::format("Request entity too large: limit is {}", kMaxRequestBytes));
-}
-
-// Where a request goes, by its path.
+// What a request addresses, in the terms of the handlers. It follows from the RequestInfo that was
+// authorized and from nothing else.
 struct Route {
   enum class Kind : std::uint8_t { kNone, kEvents, kEvent, kNamespaces, kNamespace };
   Kind kind = Kind::kNone;
   EventApi api = EventApi::kCoreV1;
   std::string namespace_{};
-  std::string name{};
+  std::string name{};         // in the path or, of a list, in its fieldSelector
   bool forced_watch = false;  // below .../watch/
 };
 
-std::vector<std::string_view> Split(std::string_view path) {
-  std::vector<std::string_view> parts;
-  if (path.starts_with('/')) path.remove_prefix(1);
-  while (true) {
-    const std::size_t end = std::min(path.find('/'), path.size());
-    parts.push_back(path.substr(0, end));
-    if (end == path.size()) return parts;
-    path.remove_prefix(end + 1);
-  }
-}
-
-Route FindRoute(std::string_view path) {
-  if (path.ends_with('/')) path.remove_suffix(1);
-  const std::vector<std::string_view> all = Split(path);
-  std::span<const std::string_view> parts(all);
-  if (std::ranges::find(parts, std::string_view()) != parts.end()) return {};
+Route RouteOf(const RequestInfo& info) {
   Route route;
-  if (parts.size() >= 2 && parts[0] == "api" && parts[1] == "v1") {
-    parts = parts.subspan(2);
-  } else if (parts.size() >= 3 && parts[0] == "apis" && parts[1] == "events.k8s.io" &&
-             parts[2] == "v1") {
+  if (!info.is_resource || info.is_malformed || info.api_version != "v1" ||
+      !info.subresource.empty())
+    return route;
+  if (info.api_group == ApiGroupName(EventApi::kEventsV1)) {
     route.api = EventApi::kEventsV1;
-    parts = parts.subspan(3);
-  } else {
+  } else if (!info.api_group.empty()) {
     return route;
   }
-  if (!parts.empty() && parts[0] == "watch") {
-    route.forced_watch = true;
-    parts = parts.subspan(1);
-  }
-  if (parts.size() == 1 && parts[0] == "events") {
-    route.kind = Route::Kind::kEvents;
-  } else if (!parts.empty() && parts[0] == "namespaces") {
-    if (parts.size() > 1) route.namespace_ = parts[1];
-    if (parts.size() >= 3 && parts.size() <= 4 && parts[2] == "events") {
-      route.kind = parts.size() == 3 ? Route::Kind::kEvents : Route::Kind::kEvent;
-      if (parts.size() == 4) route.name = parts[3];
-    } else if (parts.size() <= 2 && route.api == EventApi::kCoreV1) {
-      route.kind = parts.size() == 1 ? Route::Kind::kNamespaces : Route::Kind::kNamespace;
+  route.namespace_ = info.namespace_;
+  route.name = info.name;
+  route.forced_watch = info.watch_in_path;
+  if (info.resource == "events") {
+    if (!info.name_in_path) {
+      route.kind = Route::Kind::kEvents;
+    } else if (!info.namespace_.empty()) {
+      route.kind = Route::Kind::kEvent;
     }
+  } else if (info.resource == "namespaces" && route.api == EventApi::kCoreV1) {
+    route.kind = info.name_in_path ? Route::Kind::kNamespace : Route::Kind::kNamespaces;
   }
   return route;
 }
@@ -246,7 +215,9 @@ Status AboutYaml(const Status& refusal, std::string_view yaml) {
 // Reads the event in the body of a POST or PUT.
 Result<Event> DecodeBody(EventApi api, MediaType media, FieldValidation validation,
                          Exchange* exchange) {
-  std::string body = exchange->TakeBody();
+  Result<std::string> taken = exchange->TakeBody();
+  if (!taken) return taken.error();
+  std::string body = *std::move(taken);
   const bool lenient = validation == FieldValidation::kIgnore;
   std::string yaml;
   std::string duplicates;
@@ -282,13 +253,27 @@ Status CheckName(const ObjectMeta& metadata, const Route& route) {
   return Status();
 }
 
+// The one name that the fieldSelector asks for; it may be empty, which no object has.
+std::optional<std::string> SelectedName(const ListOptions& options) {
+  const std::string* const name = options.fields.RequiredValue(EventField::kMetadataName);
+  return name != nullptr ? std::optional<std::string>(*name) : std::nullopt;
+}
+
+// A request that was authorized for one name must not select another.
+Status CheckSelectedName(const ListOptions& options, const Route& route) {
+  const std::optional<std::string> selected = SelectedName(options);
+  if (route.name.empty() || !selected || *selected == route.name) return Status();
+  return BadRequest("fieldSelector metadata.name doesn't match requested name");
+}
+
 Result<DeleteOptions> ReadDeleteOptions(Exchange* exchange) {
   Result<DeleteOptions> options = DeleteOptions();
-  std::string body = exchange->TakeBody();
+  Result<std::string> taken = exchange->TakeBody();
+  if (!taken) return taken.error();
+  std::string body = *std::move(taken);
   if (body.empty()) {
     options = ParseDeleteOptions(exchange->query());
   } else {
-    if (body.size() > kMaxRequestBytes) return BodyTooLarge();
     const std::optional<MediaType> media = BodyMediaType(exchange->request().headers);
     if (!media) return UnknownBody(OfferedTypes(kObjectOffer));
     if (*media == MediaType::kYaml) {
@@ -328,29 +313,41 @@ Status Deleted(EventApi api, const Event& event) {
   return Status(std::move(parts));
 }
 
-// A DELETE of a whole collection: what was listed goes, a few at a time.
+// A DELETE of a whole collection: what is listed goes, a few at a time, while it is read.
 class CollectionDeletion : public std::enable_shared_from_this<CollectionDeletion> {
  public:
-  CollectionDeletion(Registry* registry, EventApi api, DeleteOptions options, EventPage page,
-                     std::function<void(Result<EventPage>)> done)
+  CollectionDeletion(Registry* registry, EventApi api, DeleteOptions options,
+                     std::shared_ptr<EventListReader> reader,
+                     std::function<void(const Status&)> done)
       : registry_(registry),
         api_(api),
         options_(std::move(options)),
-        page_(std::move(page)),
+        reader_(std::move(reader)),
         done_(std::move(done)) {}
 
   // One batch after the other; within a batch all at once, so that they share a commit.
   void Run() {
     loop_.Run([this] {
-      const std::size_t end = std::min(next_ + kDeletionsAtOnce, page_.entries.size());
+      if (next_ == chunk_.size()) return ReadChunk();
+      const std::size_t end = std::min(next_ + kDeletionsAtOnce, chunk_.size());
       // One more for this loop itself, so that no batch ends before all of it has begun.
       open_.store(end - next_ + 1);
-      for (; next_ < end; ++next_) DeleteOne(page_.entries[next_].key);
+      for (; next_ < end; ++next_) DeleteOne(chunk_[next_].key);
       OneIsDone();
     });
   }
 
  private:
+  void ReadChunk() {
+    if (reader_->is_done()) return done_(Status());
+    reader_->Next([self = shared_from_this()](Result<std::vector<store::Entry>> chunk) {
+      if (!chunk) return self->done_(chunk.error());
+      self->chunk_ = *std::move(chunk);
+      self->next_ = 0;
+      if (self->loop_.Again()) self->Run();
+    });
+  }
+
   void DeleteOne(std::string_view key) {
     Registry::Target target;
     target.api = api_;
@@ -359,7 +356,7 @@ class CollectionDeletion : public std::enable_shared_from_this<CollectionDeletio
     target.dry_run = !options_.dry_run.empty();
     registry_->Delete(std::move(target), options_,
                       [self = shared_from_this()](const Result<Registry::Outcome>& outcome) {
-                        // Whoever was faster has done our work.
+                        // Another client may have deleted it meanwhile.
                         if (!outcome && !outcome.error().Is(StatusReason::kNotFound)) {
                           MutexLock lock(self->mu_);
                           self->error_ = outcome.error();
@@ -370,27 +367,23 @@ class CollectionDeletion : public std::enable_shared_from_this<CollectionDeletio
 
   void OneIsDone() {
     if (open_.fetch_sub(1) != 1) return;
+    Status error;
     {
       MutexLock lock(mu_);
-      if (!error_.ok()) {
-        const Status error = error_;
-        lock.Unlock();
-        done_(error);
-        lock.Lock();
-        return;
-      }
+      error = error_;
     }
-    if (next_ == page_.entries.size()) return done_(std::move(page_));
+    if (!error.ok()) return done_(error);
     if (loop_.Again()) Run();
   }
 
   Registry* const registry_;
   const EventApi api_;
   const DeleteOptions options_;
-  EventPage page_;
-  const std::function<void(Result<EventPage>)> done_;
+  const std::shared_ptr<EventListReader> reader_;
+  const std::function<void(const Status&)> done_;
   AsyncLoop loop_;
-  std::size_t next_ = 0;
+  std::vector<store::Entry> chunk_;
+  std::size_t next_ = 0;  // in chunk_
   std::atomic<std::size_t> open_{0};
   Mutex mu_;
   Status error_ GUARDED_BY(mu_);
@@ -405,12 +398,15 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
         options_(std::move(options)),
         clock_(options_.clock != nullptr ? options_.clock : &SystemClock()),
         executor_({.threads = kThreads, .clock = clock_}),
-        slow_executor_({.threads = 1, .clock = clock_}),
+        long_executor_({.threads = 1, .clock = clock_}),
+        long_work_(&long_executor_, {.concurrency = 1}),
+        lists_(std::make_shared<ListBudget>(options_.max_list_bytes)),
         registry_(store, clock_),
         streams_(store, &executor_,
                  {.max_watches = options_.max_watches,
                   .max_watches_per_user = options_.max_watches_per_user}),
-        namespaces_(store, &executor_) {}
+        namespaces_(store, clock_->Now()),
+        namespace_watches_(store, &namespaces_, &executor_) {}
 
   // Version 0 means "any" to clients, so a list of an empty store must not be told at 0. A write
   // that is taken back leaves nothing but the revision.
@@ -430,27 +426,26 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
 
   void Handle(Call call, std::shared_ptr<http::Responder> responder) {
     const auto exchange = std::make_shared<Exchange>(std::move(call), std::move(responder));
-    const http::Request& request = exchange->request();
-    if (request.body.size() > kMaxYamlInline &&
-        BodyMediaType(request.headers) == MediaType::kYaml) {
-      return slow_executor_.Post([self = shared_from_this(), exchange] { self->Answer(exchange); });
+    if (exchange->is_long_work()) {
+      return PostLongWork(exchange,
+                          [self = shared_from_this(), exchange] { self->Answer(exchange); });
     }
     Answer(exchange);
   }
 
   void Stop() {
     streams_.Stop();
-    namespaces_.Stop();
+    namespace_watches_.Stop();
   }
   void StopThreads() {
-    slow_executor_.Stop();
+    long_executor_.Stop();
     executor_.Stop();
   }
 
  private:
   void Answer(const ExchangePtr& exchange) {
-    const Route route = FindRoute(exchange->call().info.path);
-    const std::string& method = exchange->request().method;
+    const Route route = RouteOf(exchange->info());
+    const std::string& method = exchange->info().method;
     switch (route.kind) {
       case Route::Kind::kNone:
         return HandleDocument(*exchange);
@@ -487,14 +482,16 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     return bad.ok();
   }
 
-  Registry::Target TargetOf(const Exchange& exchange, const Route& route, bool dry_run) const {
+  Registry::Target TargetOf(const ExchangePtr& exchange, const Route& route, bool dry_run) {
     Registry::Target target;
     target.api = route.api;
     target.namespace_ = route.namespace_;
     target.name = route.name;
     target.dry_run = dry_run;
+    target.is_long_work = exchange->is_long_work();
+    target.post = LongWorkOf(exchange);
     if (options_.admit) {
-      target.admit = [this, user = exchange.call().user](const Event& event) {
+      target.admit = [this, user = exchange->call().user](const Event& event) {
         return options_.admit(user, event);
       };
     }
@@ -507,13 +504,37 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     SendEncoded(exchange, code, EncodeEvent(event, *form, clock_->Now()));
   }
 
+  // Runs work that takes long on a thread of its own, in turns by user.
+  void PostLongWork(const ExchangePtr& exchange, std::function<void()> work) {
+    const Status rejected =
+        long_work_.Add(FlowOf(*exchange), FairQueue::Kind::kShort,
+                       [bytes = exchange->body_bytes(), work = std::move(work)] {
+                         work();
+                         return FairQueue::Step{.cost = bytes};
+                       });
+    if (!rejected.ok()) exchange->SendStatus(rejected);
+  }
+  // The same, for the registry.
+  std::function<void(std::function<void()>)> LongWorkOf(const ExchangePtr& exchange) {
+    return [self = shared_from_this(), exchange](std::function<void()> work) {
+      self->PostLongWork(exchange, std::move(work));
+    };
+  }
+
   // The end of a write.
   Registry::Done SendOutcome(ExchangePtr exchange, const Route& route) {
     return [self = shared_from_this(), exchange = std::move(exchange),
             route](Result<Registry::Outcome> outcome) {
       if (!outcome) return exchange->SendStatus(outcome.error());
       for (std::string& warning : outcome->warnings) exchange->Warn(std::move(warning));
-      self->SendEvent(exchange.get(), route, outcome->created ? 201 : 200, outcome->event);
+      const int code = outcome->created ? 201 : 200;
+      if (!exchange->is_long_work() && !outcome->is_large) {
+        return self->SendEvent(exchange.get(), route, code, outcome->event);
+      }
+      self->PostLongWork(exchange,
+                         [self, exchange, route, code, event = std::move(outcome->event)] {
+                           self->SendEvent(exchange.get(), route, code, event);
+                         });
     };
   }
 
@@ -548,6 +569,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     target.api = route.api;
     target.namespace_ = route.namespace_;
     target.name = route.name;
+    target.post = LongWorkOf(exchange);
     registry_.Get(target, SendOutcome(exchange, route));
   }
 
@@ -555,7 +577,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (!Begin(exchange.get(), kObjectOffer, false)) return;
     Result<std::pair<WriteOptions, Event>> body = ReadWrite(exchange.get(), route, "CreateOptions");
     if (!body) return exchange->SendStatus(body.error());
-    Registry::Target target = TargetOf(*exchange, route, body->first.dry_run);
+    Registry::Target target = TargetOf(exchange, route, body->first.dry_run);
     registry_.Create(std::move(target), std::move(body->second), SendOutcome(exchange, route));
   }
 
@@ -564,7 +586,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
                                                           std::string_view kind) {
     const std::optional<MediaType> media = BodyMediaType(exchange->request().headers);
     if (!media) return UnknownBody(OfferedTypes(kObjectOffer));
-    if (exchange->request().body.size() > kMaxRequestBytes) return BodyTooLarge();
+    if (Status missing = exchange->call().body_error; !missing.ok()) return missing;
     const Result<WriteOptions> options = ParseWriteOptions(exchange->query(), kind);
     if (!options) return options.error();
     Result<Event> event = DecodeBody(route.api, *media, options->field_validation, exchange);
@@ -579,21 +601,24 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (Status wrong = CheckName(body->second.metadata, route); !wrong.ok()) {
       return exchange->SendStatus(wrong);
     }
-    Registry::Target target = TargetOf(*exchange, route, body->first.dry_run);
-    if (options_.authorize) {
-      target.admit_create = [this, exchange = exchange.get()] {
-        return AuthorizeCreate(exchange->call());
-      };
-    }
-    registry_.Update(std::move(target), std::move(body->second), SendOutcome(exchange, route));
-  }
-
-  // Whether whoever may replace may also create.
-  Status AuthorizeCreate(const Call& call) const {
-    RequestInfo info = call.info;
-    info.verb = "create";
-    if (options_.authorize(call.user, info)) return Status();
-    return ForbiddenStatus(call.user, info);
+    auto update = [self = shared_from_this(), exchange, route, dry_run = body->first.dry_run,
+                   event = std::move(body->second)](Status may_create) mutable {
+      Registry::Target target = self->TargetOf(exchange, route, dry_run);
+      target.may_create = std::move(may_create);
+      self->registry_.Update(std::move(target), std::move(event),
+                             self->SendOutcome(exchange, route));
+    };
+    if (!options_.authorize) return update(Status());
+    // A PUT of an event that does not exist creates it, which needs another permission.
+    const auto create = std::make_shared<RequestInfo>(exchange->info());
+    create->verb = "create";
+    options_.authorize(
+        exchange->call().user, *create,
+        [exchange, create, update = std::move(update)](const Decision& decision) mutable {
+          update(decision.allowed
+                     ? Status()
+                     : ForbiddenStatus(exchange->call().user, *create, decision.reason));
+        });
   }
 
   void Patch(const ExchangePtr& exchange, const Route& route) {
@@ -604,15 +629,14 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       return exchange->SendStatus(apply ? UnknownBody(kPatchTypes) : UnsupportedMediaType());
     }
     if (!Begin(exchange.get(), kObjectOffer, false)) return;
-    if (exchange->request().body.size() > kMaxRequestBytes) {
-      return exchange->SendStatus(BodyTooLarge());
-    }
+    Result<std::string> body = exchange->TakeBody();
+    if (!body) return exchange->SendStatus(body.error());
     const Result<WriteOptions> options = ParseWriteOptions(exchange->query(), "PatchOptions");
     if (!options) return exchange->SendStatus(options.error());
-    Registry::Target target = TargetOf(*exchange, route, options->dry_run);
+    Registry::Target target = TargetOf(exchange, route, options->dry_run);
     registry_.Patch(
         std::move(target),
-        [exchange, route, type = *type, body = exchange->TakeBody(),
+        [exchange, route, type = *type, body = *std::move(body),
          validation = options->field_validation](const Event& current) -> Result<Event> {
           std::vector<std::string> errors;
           Result<Event> event =
@@ -644,7 +668,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (!Begin(exchange.get(), kObjectOffer, false)) return;
     Result<DeleteOptions> options = ReadDeleteOptions(exchange.get());
     if (!options) return exchange->SendStatus(options.error());
-    Registry::Target target = TargetOf(*exchange, route, !options->dry_run.empty());
+    Registry::Target target = TargetOf(exchange, route, !options->dry_run.empty());
     registry_.Delete(
         std::move(target), *std::move(options),
         [self = shared_from_this(), exchange, route](Result<Registry::Outcome> outcome) {
@@ -675,76 +699,48 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     const Result<ListOptions> options =
         ParseListOptions(exchange->query(), route.api, route.forced_watch, clock_->Now());
     if (!options) return exchange->SendStatus(options.error());
-    if (!route.name.empty()) {
-      const std::string* const name = options->fields.RequiredValue(EventField::kMetadataName);
-      if (name != nullptr && *name != route.name) {
-        return exchange->SendStatus(
-            BadRequest("fieldSelector metadata.name doesn't match requested name"));
-      }
+    if (Status bad = CheckSelectedName(*options, route); !bad.ok()) {
+      return exchange->SendStatus(bad);
     }
     const Result<Form> form = FormOf(*exchange, route.api);
     if (!form) return exchange->SendStatus(form.error());
     const EventFilter filter(route.namespace_, route.name, *options);
     if (watch) return Watch(exchange, filter, *options, *form);
-    const bool whole =
-        filter.matches_all() && (options->limit == 0 || options->limit > kMaxPageEvents);
-    const std::shared_ptr<void> slot = whole ? TakeWholeListSlot() : nullptr;
-    if (whole && slot == nullptr) return exchange->SendStatus(TooManyWholeLists());
     TellRetention(*options, exchange.get());
-    ReadEventPage(
-        store_, filter, *options,
-        [self = shared_from_this(), exchange, form = *form, slot](Result<EventPage> page) {
-          if (!page) return exchange->SendStatus(page.error());
-          self->SendPage(exchange, *std::move(page), form, slot);
-        });
+    Result<ListAnswer> answer = BeginList(exchange, *form, filter, *options);
+    if (!answer) return exchange->SendStatus(answer.error());
+    SendList(*std::move(answer));
   }
 
-  // Free again when the last copy goes; null where none is left.
-  std::shared_ptr<void> TakeWholeListSlot() {
-    const bool taken = whole_lists_.fetch_add(1) < kMaxWholeLists;
-    std::shared_ptr<void> slot(
-        nullptr, [self = shared_from_this()](void*) { self->whole_lists_.fetch_sub(1); });
-    return taken ? std::shared_ptr<void>(slot, this) : nullptr;
+  // Whose turn it is in queues: users are told apart by their names, as kube-apiserver's flow
+  // schemas do by default.
+  static std::uint64_t FlowOf(const Exchange& exchange) {
+    return std::hash<std::string>()(exchange.call().user.name);
   }
 
-  static Status TooManyWholeLists() {
-    Status::Parts parts;
-    parts.reason = StatusReason::kTooManyRequests;
-    parts.message = "too many lists of all events are being read, please use limit or try again";
-    parts.retry_after = std::chrono::seconds(1);
-    return Status(std::move(parts));
-  }
-
-  void SendPage(ExchangePtr exchange, EventPage page, const Form& form,
-                std::shared_ptr<void> slot = nullptr) {
-    if (page.entries.size() <= kMaxEventsInline) {
-      return EncodeAndSend(exchange.get(), page, form);
-    }
-    executor_.Post([self = shared_from_this(), exchange = std::move(exchange),
-                    page = std::make_shared<EventPage>(std::move(page)), form,
-                    slot = std::move(slot)] { self->EncodeAndSend(exchange.get(), *page, form); });
-  }
-
-  void EncodeAndSend(Exchange* exchange, const EventPage& page, const Form& form) const {
-    Status status;
-    if (form.shape == Shape::kPlain && form.media == MediaType::kJson &&
-        !exchange->representation().pretty) {
-      status = EncodeEventPage(
-          page, form, Exchange::kPieceBytes, [exchange](std::string piece, bool last) {
-            exchange->SendPiece(MediaTypeName(MediaType::kJson), std::move(piece), last);
-          });
-      if (status.ok()) return;
-    } else {
-      Result<std::string> body = EncodeEventPage(page, form, clock_->Now());
-      if (body) return SendEncoded(exchange, 200, *std::move(body));
-      status = body.error();
-    }
-    if (options_.log) {
-      options_.log({.level = LogLevel::kError,
-                    .message = "a list cannot be completed",
-                    .fields = {{"why", status.message()}}});
-    }
-    exchange->SendStatus(status);
+  // A list that can be read; kTooManyRequests where there is no room for one more.
+  Result<ListAnswer> BeginList(const ExchangePtr& exchange, const Form& form,
+                               const EventFilter& filter, const ListOptions& options) {
+    ListAnswer answer;
+    answer.charge = lists_->Begin(exchange->call().user.name);
+    if (answer.charge == nullptr) return TooManyRequests();
+    answer.exchange = exchange;
+    answer.form = form;
+    answer.now = clock_->Now();
+    answer.cancelled = std::make_shared<std::atomic<bool>>(false);
+    answer.log = options_.log;
+    answer.owner = shared_from_this();
+    answer.long_work = &long_work_;
+    answer.flow = FlowOf(*exchange);
+    ReadContext context;
+    context.flow = answer.flow;
+    context.cancelled = answer.cancelled;
+    context.reserve = [charge = answer.charge](std::size_t bytes) { return charge->Grow(bytes); };
+    Result<std::shared_ptr<EventListReader>> reader =
+        EventListReader::Make(store_, filter, options, std::move(context));
+    if (!reader) return reader.error();
+    answer.reader = *std::move(reader);
+    return answer;
   }
 
   void Watch(const ExchangePtr& exchange, const EventFilter& filter, const ListOptions& options,
@@ -753,6 +749,7 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     request.filter = filter;
     request.form = form;
     request.user = exchange->call().user.name;
+    request.flow = FlowOf(*exchange);
     request.bookmarks = options.allow_watch_bookmarks;
     const bool from_start = options.resource_version.empty() || options.resource_version == "0";
     request.initial_events = options.send_initial_events.value_or(from_start);
@@ -775,11 +772,12 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
 
   // What sends the head of a watch: the usual one, or that of a WebSocket where the client
   // offers to use one. Its frames are then made for that.
-  static Result<std::function<void()>> BeginsWatch(const ExchangePtr& exchange, Form* form) {
+  Result<std::function<void()>> BeginsWatch(const ExchangePtr& exchange, Form* form) const {
     if (exchange->request().websocket) {
-      Result<http::Headers> accepted = AcceptWebSocket(exchange->request());
+      Result<http::Headers> accepted = AcceptWebSocket(exchange->request(), options_.cors);
       if (!accepted) {
-        exchange->SetHeader("sec-websocket-version", std::string(kWebSocketVersion));
+        if (accepted.error().Is(StatusReason::kBadRequest))
+          exchange->SetHeader("sec-websocket-version", std::string(kWebSocketVersion));
         return accepted.error();
       }
       form->websocket = true;
@@ -803,18 +801,20 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (!deletion) return exchange->SendStatus(deletion.error());
     const Result<Form> form = FormOf(*exchange, route.api);
     if (!form) return exchange->SendStatus(form.error());
-    ReadEventPage(store_, EventFilter(route.namespace_, route.name, *options), *options,
-                  [self = shared_from_this(), exchange, form = *form, api = route.api,
-                   deletion = *std::move(deletion)](Result<EventPage> page) {
-                    if (!page) return exchange->SendStatus(page.error());
-                    std::make_shared<CollectionDeletion>(
-                        &self->registry_, api, deletion, *std::move(page),
-                        [self, exchange, form](Result<EventPage> deleted) {
-                          if (!deleted) return exchange->SendStatus(deleted.error());
-                          self->SendPage(exchange, *std::move(deleted), form);
-                        })
-                        ->Run();
-                  });
+    const EventFilter filter(route.namespace_, route.name, *options);
+    Result<ListAnswer> answer = BeginList(exchange, *form, filter, *options);
+    if (!answer) return exchange->SendStatus(answer.error());
+    const std::shared_ptr<EventListReader> reader = answer->reader;
+    std::make_shared<CollectionDeletion>(&registry_, route.api, *std::move(deletion), reader,
+                                         [answer = *std::move(answer)](const Status& status) {
+                                           if (!status.ok())
+                                             return answer.exchange->SendStatus(status);
+                                           // The answer is what was there before, which the store
+                                           // still has.
+                                           answer.reader->Rewind();
+                                           SendList(answer);
+                                         })
+        ->Run();
   }
 
   void ReadNamespace(const ExchangePtr& exchange, const Route& route) {
@@ -823,22 +823,29 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
       return WatchNamespaces(exchange, route);
     }
     if (!Begin(exchange.get(), kNamespaceOffer, !one)) return;
-    ReadNamespaces(store_, [exchange, route, one](Result<NamespaceList> list) {
+    std::optional<std::string> selected;
+    if (one) {
+      selected = route.name;
+    } else {
+      const Result<ListOptions> options =
+          ParseListOptions(exchange->query(), EventApi::kCoreV1, false, clock_->Now());
+      if (!options) return exchange->SendStatus(options.error());
+      selected = SelectedName(*options);
+    }
+    namespaces_.Read([exchange, one, selected, clock = clock_](Result<NamespaceList> list) {
       if (!list) return exchange->SendStatus(list.error());
-      if (one) {
-        const auto found = std::ranges::find(list->names, route.namespace_);
-        if (found == list->names.end()) {
-          return exchange->SendStatus(NamespaceNotFound(route.namespace_));
-        }
-        list->names = {route.namespace_};
+      if (selected) {
+        std::erase_if(list->items,
+                      [&](const NamespaceInfo& info) { return info.name != *selected; });
+        if (one && list->items.empty()) return exchange->SendStatus(NamespaceNotFound(*selected));
       }
       const Result<Form> form = FormOf(*exchange, EventApi::kCoreV1);
       if (!form) return exchange->SendStatus(form.error());
       if (form->shape == Shape::kTable) {
-        return exchange->SendJson(
-            200, NamespaceTableJson(*list, form->table_object, form->meta_version, true));
+        return exchange->SendJson(200, NamespaceTableJson(*list, form->table_object,
+                                                          form->meta_version, true, clock->Now()));
       }
-      exchange->SendJson(200, one ? NamespaceJson(route.namespace_, list->revision) + "\n"
+      exchange->SendJson(200, one ? NamespaceJson(list->items.front(), list->revision) + "\n"
                                   : NamespaceListJson(*list));
     });
   }
@@ -850,11 +857,12 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     if (!options) return exchange->SendStatus(options.error());
     const Result<Form> form = FormOf(*exchange, EventApi::kCoreV1);
     if (!form) return exchange->SendStatus(form.error());
-    NamespaceWatches::Request request;
-    request.name = route.namespace_;
-    if (const std::string* name = options->fields.RequiredValue(EventField::kMetadataName)) {
-      request.name = *name;
+    if (Status bad = CheckSelectedName(*options, route); !bad.ok()) {
+      return exchange->SendStatus(bad);
     }
+    NamespaceWatches::Request request;
+    request.name =
+        exchange->info().name_in_path ? std::optional(route.name) : SelectedName(*options);
     request.form = *form;
     request.timeout = WatchTimeout(*options, options_.min_request_timeout);
     // Whoever has seen a list knows what was there, and is told what is new since now.
@@ -862,7 +870,8 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
         options->resource_version.empty() || options->resource_version == "0");
     const Result<std::function<void()>> start = BeginsWatch(exchange, &request.form);
     if (!start) return exchange->SendStatus(start.error());
-    const Status refused = namespaces_.Open(std::move(request), exchange->responder(), *start);
+    const Status refused =
+        namespace_watches_.Open(std::move(request), exchange->responder(), *start);
     if (!refused.ok()) exchange->SendStatus(refused);
   }
 
@@ -878,19 +887,31 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
 
   // Everything that is no event and no namespace.
   void HandleDocument(Exchange& exchange) {
-    std::string_view path = exchange.call().info.path;
-    while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+    // Only public documents are served with a slash at the end as well: access to what needs a
+    // permission was granted for the path as it is.
+    const std::string& exact = exchange.info().path;
+    std::string_view path = exact;
+    if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+    if (exchange.info().is_malformed) return SendNoSuchPath(path, exchange);
     const std::optional<std::string> discovery =
         DiscoveryDocument(path, exchange.request().authority);
     const bool is_get = exchange.request().method == "GET";
     if (discovery || path == "/version" || path.starts_with("/openapi/") ||
-        path == "/herald/retention") {
+        exact == "/herald/retention") {
       if (!is_get) return exchange.SendStatus(NoSuchMethod());
     }
     if (discovery) return SendDiscovery(path, *discovery, exchange);
+    // Whatever the method, as kube-apiserver does.
+    if (exact == "/" || exact == "/index.html")
+      return exchange.Send(200, "application/json", RootPathsJson());
+    if (IsServiceList(exact)) return SendNoServices(exchange);
     if (path == "/version") return SendVersion(exchange);
-    if (path == "/herald/retention") return SendRetention(exchange);
+    if (exact == "/herald/retention") return SendRetention(exchange);
     if (path.starts_with("/openapi/") && SendOpenApi(path, exchange)) return;
+    SendNoSuchPath(path, exchange);
+  }
+
+  static void SendNoSuchPath(std::string_view path, Exchange& exchange) {
     if (IsBelowListedGroup(path)) return exchange.SendStatus(NoSuchPath());
     if (path.starts_with("/openapi/")) return exchange.Send(404, {}, {});
     exchange.SetHeader("x-content-type-options", "nosniff");
@@ -911,6 +932,12 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
     }
     if (!bad.ok()) return exchange.SendStatus(bad);
     exchange.SendJson(200, plain);
+  }
+
+  void SendNoServices(Exchange& exchange) const {
+    if (exchange.info().verb != "list") return exchange.SendStatus(NoSuchMethod());
+    if (Status bad = exchange.Accept(kDocumentOffer); !bad.ok()) return exchange.SendStatus(bad);
+    exchange.SendJson(200, EmptyServiceListJson(store_->Stats().revision));
   }
 
   static std::string EntityTag(std::string_view body) {
@@ -976,11 +1003,14 @@ class Api::Impl : public std::enable_shared_from_this<Impl> {
   const ApiOptions options_;
   const Clock* const clock_;
   Executor executor_;
-  Executor slow_executor_;
+  // For what would hold up others (Exchange::is_long_work(), lists in YAML): up to a second each.
+  Executor long_executor_;
+  FairQueue long_work_;
+  const std::shared_ptr<ListBudget> lists_;
   Registry registry_;
   WatchStreams streams_;
-  NamespaceWatches namespaces_;
-  std::atomic<int> whole_lists_{0};
+  Namespaces namespaces_;
+  NamespaceWatches namespace_watches_;
 };
 
 store::Schema Api::MakeSchema(std::function<std::chrono::seconds(const Event&)> lifetime) {

@@ -12,7 +12,9 @@
 #include "herald/base/status.h"
 #include "http/message.h"
 #include "http/server.h"
+#include "server/cors.h"
 #include "server/identity.h"
+#include "server/list_budget.h"
 #include "server/request_info.h"
 #include "store/store.h"
 
@@ -21,6 +23,7 @@ namespace herald::server {
 // A request that has come past authentication and authorization.
 struct Call {
   http::Request request{};
+  Status body_error{};  // why the body is not there
   RequestInfo info{};
   User user{};
   std::string client_address{};
@@ -32,9 +35,9 @@ struct ApiOptions {
   // its Schema.
   std::chrono::seconds event_ttl{3600};
 
-  // Whether the user may do that; asked where one request needs a second permission
-  // (PUT that creates). Null: always.
-  std::function<bool(const User&, const RequestInfo&)> authorize{};
+  // Whether the user may do that; called if a request needs a second permission (a PUT may
+  // create). Null: always.
+  std::function<void(const User&, const RequestInfo&, Authorizer::Done)> authorize{};
   // The last word before a write of `event` (create, update or patch, not dry runs); an error
   // refuses it. Null: none.
   std::function<Status(const User&, const Event& event)> admit{};
@@ -44,6 +47,11 @@ struct ApiOptions {
   // Bounds of the watches of this server.
   std::size_t max_watches = 20'000;
   std::size_t max_watches_per_user = 5'000;
+  // Of the memory of lists that are being read, encoded and sent.
+  std::size_t max_list_bytes = ListBudget::kMaxBytes;
+
+  // Whose pages may open WebSockets, besides those of this server.
+  Cors cors{};
 
   LogFunction log{};
 };
@@ -79,7 +87,9 @@ class Api {
 };
 
 // Answers with a failure as Kubernetes words it, in the representation that the
-// request accepts. Also for those who refuse requests before they come to the Api.
-void SendStatus(const http::Request& request, const Status& status, http::Responder& responder);
+// request accepts. Also for those who refuse requests before they come to the Api. `headers` are
+// sent besides the usual ones.
+void SendStatus(const http::Request& request, const http::Query& query, const Status& status,
+                http::Responder& responder, http::Headers headers = {});
 
 }  // namespace herald::server

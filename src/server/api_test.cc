@@ -120,7 +120,6 @@ TEST_F(ApiTest, TakesEveryFormOfBody) {
   EXPECT_EQ(Do("POST", std::string(kCore), Pod("t"), {{"content-type", "text/plain"}})->status(),
             415);
   EXPECT_EQ(Post("{")->status(), 400);
-  EXPECT_EQ(Post(std::string(kMaxRequestBytes + 1, ' '))->status(), 413);
 }
 
 TEST_F(ApiTest, MembersThatNobodyKnowsAreWarnedOfOrRefused) {
@@ -202,7 +201,7 @@ TEST_F(ApiTest, LongListsTravelWhileTheyAreMade) {
   EXPECT_EQ(plain->header("content-type"), "application/json");
   const Client pretty = Get(std::string(kCore) + "?pretty=true");
   pretty->WaitForEnd();
-  EXPECT_EQ(pretty->pieces(), 0U) << "is made whole";
+  EXPECT_GT(pretty->pieces(), 1U);
   EXPECT_EQ(json::parse(plain->body()), json::parse(pretty->body()));
 }
 
@@ -262,29 +261,97 @@ class SlowStore final : public store::ForwardingStore {
   std::vector<std::function<void()>> waiting_;
 };
 
-TEST_F(ApiTest, ListsOfEverythingAreBounded) {
+TEST_F(ApiTest, ListsAreBoundedPerUserWhateverTheySelect) {
   SlowStore slow(&store_);
-  api_ = std::make_unique<Api>(&slow, ApiOptions());
+  ApiOptions options;
+  options.max_list_bytes = 6 * ListBudget::kListBytes;  // of which one user gets half
+  api_ = std::make_unique<Api>(&slow, std::move(options));
   std::vector<Client> clients;
-  for (int i = 0; i < 64; ++i) clients.push_back(Get("/api/v1/events"));
-  const Client refused = Get("/api/v1/events");
-  EXPECT_EQ(refused->status(), 429);
-  EXPECT_EQ(refused->header("retry-after"), "1");
-  const Client page = Get("/api/v1/events?limit=500");
-  EXPECT_EQ(page->status(), 0) << "pages are not refused";
+  for (const char* query : {"", "?fieldSelector=type!%3Dx", "?limit=10"}) {
+    clients.push_back(Get("/api/v1/events" + std::string(query)));
+  }
+  const Client rejected = Get("/api/v1/events?labelSelector=app");
+  EXPECT_EQ(rejected->status(), 429);
+  EXPECT_EQ(rejected->header("retry-after"), "1");
+  EXPECT_EQ(json::parse(rejected->body()).at("message"),
+            "Too many requests, please try again later.");
+  EXPECT_EQ(Do("DELETE", std::string(kCore))->status(), 429) << "it reads a list as well";
   slow.Finish();
-  EXPECT_EQ(clients.back()->status(), 200);
-  EXPECT_EQ(page->status(), 200);
+  for (const Client& client : clients) EXPECT_EQ(client->status(), 200);
   const Client later = Get("/api/v1/events");
   slow.Finish();
   EXPECT_EQ(later->status(), 200);
+}
+
+TEST_F(ApiTest, ListsThatNobodyReadsStayBounded) {
+  FillForALongList();
+  std::vector<Client> clients;
+  const auto list = [this](std::string target) {
+    auto client = std::make_shared<TestResponder>();
+    client->StopReading();
+    Call call;
+    call.info = ParseRequestInfo("GET", target);
+    call.request.target = std::move(target);
+    call.user.name = "u";
+    api_->Handle(std::move(call), client);
+    return client;
+  };
+  std::size_t queued = 0;
+  for (int i = 0; i < 300; ++i) {
+    clients.push_back(list("/api/v1/events?fieldSelector=type!%3Dx"));
+    queued += clients.back()->queued();
+  }
+  EXPECT_EQ(clients.front()->status(), 200);
+  EXPECT_EQ(clients.back()->status(), 429);
+  EXPECT_LT(queued, ListBudget::kMaxBytes / 2);
+  for (const Client& client : clients) client->Close();
+  const Client later = list("/api/v1/events?fieldSelector=type!%3Dx");
+  EXPECT_EQ(later->status(), 200);
+  later->Close();
+}
+
+// Remembers what it was asked to read.
+class NotingStore final : public store::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  void Read(store::Query query, PageDone done) override {
+    queries.push_back(query);
+    inner_->Read(std::move(query), std::move(done));
+  }
+  std::vector<store::Query> queries;
+};
+
+TEST_F(ApiTest, ReadsAreAttributedToTheUser) {
+  FillForALongList();
+  NotingStore store(&store_);
+  api_ = std::make_unique<Api>(&store, ApiOptions());
+  Get("/api/v1/events");
+  ASSERT_GT(store.queries.size(), 1U);
+  EXPECT_FALSE(store.queries.front().background);
+  EXPECT_TRUE(store.queries.back().background) << "what follows the first chunk is a long read";
+  const std::uint64_t flow = store.queries.front().flow;
+  EXPECT_NE(flow, 0U);
+  for (const store::Query& query : store.queries) {
+    EXPECT_EQ(query.flow, flow);
+    EXPECT_FALSE(query.count_remaining) << "there is no limit";
+  }
+  store.queries.clear();
+  Get("/api/v1/events?watch=1&resourceVersion=0&timeoutSeconds=1");
+  ASSERT_GT(store.queries.size(), 1U);
+  for (const store::Query& query : store.queries) {
+    EXPECT_EQ(query.flow, flow);
+    EXPECT_TRUE(query.background);
+    EXPECT_FALSE(query.count_remaining);
+  }
 }
 
 TEST_F(ApiTest, PatchesInEveryFormButApply) {
   ASSERT_EQ(Post(Pod("a"))->status(), 201);
   const std::string target = std::string(kCore) + "/a";
   const auto patch = [&](std::string type, std::string body) {
-    return Do("PATCH", target, std::move(body), {{"content-type", std::move(type)}});
+    Client client = Do("PATCH", target, std::move(body), {{"content-type", std::move(type)}});
+    client->WaitForEnd();  // a JSON patch is applied on another thread
+    return client;
   };
   EXPECT_EQ(json::parse(patch("application/strategic-merge-patch+json", R"({"count":5})")->body())
                 .at("count"),
@@ -319,6 +386,19 @@ TEST_F(ApiTest, DeletesTenThousandWithoutRunningOutOfStack) {
   const Client client = Do("DELETE", std::string(kCore));
   client->WaitForEnd();
   EXPECT_EQ(client->status(), 200);
+  EXPECT_EQ(store_.Stats().entries, 0U);
+}
+
+TEST_F(ApiTest, TheDeletionOfACollectionIsAnsweredWithWhatWasThere) {
+  FillForALongList();
+  const std::string before = Get(std::string(kCore))->body();
+  const Client all = Do("DELETE", std::string(kCore) + "?dryRun=All");
+  EXPECT_EQ(all->body(), before);
+  const json some = json::parse(Do("DELETE", std::string(kCore) + "?limit=100")->body());
+  EXPECT_EQ(some.at("items").size(), 100U);
+  EXPECT_EQ(some.at("metadata").at("remainingItemCount"), 200);
+  const json rest = json::parse(Do("DELETE", std::string(kCore))->body());
+  EXPECT_EQ(rest.at("items").size(), 200U) << "although they are gone by now";
   EXPECT_EQ(store_.Stats().entries, 0U);
 }
 
@@ -425,6 +505,39 @@ TEST_F(ApiTest, AWebSocketThatCannotBeIsRefused) {
   }
 }
 
+TEST_F(ApiTest, AWebSocketIsRefusedToForeignOrigins) {
+  ApiOptions options;
+  options.clock = &clock_;
+  options.cors = *Cors::Make({R"(^https://ui\.example\.com$)"});
+  Api api(&store_, std::move(options));
+  const auto status = [&](std::vector<std::string> origins, std::string authority) {
+    auto responder = std::make_shared<TestResponder>();
+    Call call;
+    call.request.target = std::string(kCore) + "?watch=true";
+    call.info = ParseRequestInfo("GET", call.request.target);
+    call.request.authority = std::move(authority);
+    call.request.websocket = true;
+    call.request.headers = {{"sec-websocket-key", "k"}, {"sec-websocket-version", "13"}};
+    for (std::string& origin : origins) call.request.headers.Add("origin", std::move(origin));
+    api.Handle(std::move(call), responder);
+    return responder->status();
+  };
+  EXPECT_EQ(status({}, "herald:6443"), 101) << "not a browser";
+  EXPECT_EQ(status({"https://ui.example.com"}, "herald:6443"), 101);
+  EXPECT_EQ(status({"https://herald:6443"}, "herald:6443"), 101);
+  EXPECT_EQ(status({"https://Herald:6443"}, "herald:6443"), 101);
+  EXPECT_EQ(status({"https://herald"}, "herald:443"), 101);
+  EXPECT_EQ(status({"https://[::1]:6443"}, "[::1]:6443"), 101);
+  for (const char* foreign :
+       {"https://evil.example.com", "https://herald:6444", "https://herald", "http://herald:6443",
+        "https://herald:6443.evil.com", "null", "", "https://ui.example.com.evil.com",
+        "https://x@herald:6443", "chrome-extension://herald:6443"})
+    EXPECT_EQ(status({foreign}, "herald:6443"), 403) << foreign;
+  EXPECT_EQ(status({"https://herald:6443", "https://evil.example.com"}, "herald:6443"), 403);
+  EXPECT_EQ(status({"https://"}, ""), 403);
+  api.Stop();
+}
+
 TEST_F(ApiTest, KeysThatYamlHasTwiceAreWarnedOfOrRefused) {
   const std::string body =
       "metadata: {name: twice}\ninvolvedObject: {namespace: default}\nreason: a\nreason: b\nx: 1\n";
@@ -445,6 +558,44 @@ TEST_F(ApiTest, KeysThatYamlHasTwiceAreWarnedOfOrRefused) {
   EXPECT_EQ(ignored->header("warning"), "");
 }
 
+// Access was granted for the name in the RequestInfo, so no parameter may widen what is returned.
+TEST_F(ApiTest, ANamespaceThatIsAddressedByNameReturnsNoOther) {
+  const std::string selector = "fieldSelector=metadata.name%3D";
+  for (const std::string& target : {"/api/v1/watch/namespaces/default?" + selector + "kube-system",
+                                    "/api/v1/watch/namespaces/default?" + selector}) {
+    const Client client = Get(target);
+    EXPECT_EQ(client->status(), 400) << target;
+    EXPECT_EQ(client->body().find("kube-system"), std::string::npos) << client->body();
+  }
+  for (const std::string& target : {"/api/v1/namespaces?" + selector + "default",
+                                    "/api/v1/namespaces?watch=1&" + selector + "default"}) {
+    const Client client = Get(target);
+    EXPECT_NE(client->body().find("\"default\""), std::string::npos) << client->body();
+    EXPECT_EQ(client->body().find("kube-system"), std::string::npos) << client->body();
+  }
+  for (const std::string& target :
+       {"/api/v1/namespaces?" + selector, "/api/v1/namespaces?watch=1&" + selector}) {
+    const Client client = Get(target);
+    EXPECT_EQ(client->status(), 200);
+    EXPECT_EQ(client->body().find("default"), std::string::npos) << client->body();
+  }
+  api_->Stop();
+}
+
+TEST_F(ApiTest, AMalformedPathIsServedByNobody) {
+  Post(Pod("a"));
+  for (const std::string target :
+       {"/api/v1//events", "//api/v1/events", "/api//v1/events", "/api/v1/namespaces//events",
+        "/api/v1/namespaces/default//events", "/api/v1/namespaces/default/events//a",
+        "/api/v1/namespaces/default/events//", "/api/v1/namespaces/./events",
+        "/api/v1/namespaces/../events", "/api/v1/namespaces/default/%2e%2e/events",
+        "/api/v1/events/a", "/api/v1/watch/events/a", "/api/v1/namespaces/default/events/a/b/c",
+        "/api/v1/watch/watch/events", "/herald/retention/", "/herald//retention"}) {
+    EXPECT_EQ(Get(target)->status(), 404) << target;
+  }
+  EXPECT_EQ(Get("/api/v1/namespaces/default/events/")->status(), 200);
+}
+
 TEST_F(ApiTest, NamespacesAreThoseThatHaveEvents) {
   Do("POST", "/api/v1/namespaces/shop/events",
      R"({"metadata":{"name":"a"},"involvedObject":{"namespace":"shop"}})");
@@ -452,15 +603,52 @@ TEST_F(ApiTest, NamespacesAreThoseThatHaveEvents) {
   std::vector<std::string> names;
   for (const json& item : list.at("items")) names.push_back(item.at("metadata").at("name"));
   EXPECT_EQ(names, (std::vector<std::string>{"default", "kube-system", "shop"}));
-  EXPECT_EQ(Get("/api/v1/namespaces/shop")->status(), 200);
+  clock_.Advance(seconds(600));
+  Do("POST", "/api/v1/namespaces/shop/events",
+     R"({"metadata":{"name":"0"},"involvedObject":{"namespace":"shop"}})");
+  const json shop = json::parse(Get("/api/v1/namespaces/shop")->body());
+  EXPECT_EQ(shop.at("metadata").at("creationTimestamp"), "2023-11-14T22:13:20Z");
   const Client missing = Get("/api/v1/namespaces/none");
   EXPECT_EQ(missing->status(), 404);
   EXPECT_EQ(json::parse(missing->body()).at("message"), "namespaces \"none\" not found");
-  EXPECT_EQ(
-      json::parse(Get("/api/v1/namespaces", "application/json;as=Table;v=v1;g=meta.k8s.io")->body())
-          .at("rows")
-          .size(),
-      3U);
+  const json table = json::parse(
+      Get("/api/v1/namespaces", "application/json;as=Table;v=v1;g=meta.k8s.io")->body());
+  EXPECT_EQ(table.at("rows").size(), 3U);
+  EXPECT_EQ(table.at("rows").at(2).at("cells"), json({"shop", "Active", "10m"}));
+}
+
+// `kubectl cluster-info` lists those of kube-system with a label.
+TEST_F(ApiTest, ThereAreNoServices) {
+  for (const char* target :
+       {"/api/v1/services", "/api/v1/namespaces/kube-system/services?labelSelector=a%3Dtrue"}) {
+    const Client client = Get(target);
+    EXPECT_EQ(client->status(), 200) << target;
+    const json list = json::parse(client->body());
+    EXPECT_EQ(list.at("kind"), "ServiceList");
+    EXPECT_EQ(list.at("items"), json::array());
+    EXPECT_NE(list.at("metadata").at("resourceVersion"), "0");
+  }
+  EXPECT_EQ(Get("/api/v1/services?watch=true")->status(), 405);
+  EXPECT_EQ(Do("POST", "/api/v1/namespaces/a/services", "{}")->status(), 405);
+  EXPECT_EQ(Get("/api/v1/namespaces/a/services/b")->status(), 404);
+  EXPECT_EQ(Get("/api/v1/namespaces/a/b/services")->status(), 404);
+}
+
+TEST_F(ApiTest, ListsItsPathsAtTheRoot) {
+  const Client client = Get("/");
+  EXPECT_EQ(client->status(), 200);
+  EXPECT_EQ(client->header("content-type"), "application/json");
+  const std::vector<std::string> paths = json::parse(client->body()).at("paths");
+  EXPECT_TRUE(std::ranges::is_sorted(paths));
+  for (const char* path : {"/api/v1", "/apis/events.k8s.io/v1", "/metrics", "/version"})
+    EXPECT_NE(std::ranges::find(paths, path), paths.end()) << path;
+  EXPECT_TRUE(client->body().starts_with("{\n  \"paths\": [\n    \"/api\",\n"));
+  // All that this class serves are there.
+  for (const std::string& path : paths) {
+    const bool of_the_front_door = path == "/metrics" || path.starts_with("/healthz") ||
+                                   path.starts_with("/livez") || path.starts_with("/readyz");
+    EXPECT_TRUE(of_the_front_door || Get(path)->status() == 200) << path;
+  }
 }
 
 TEST_F(ApiTest, TellsHowLongEventsAreKept) {
@@ -477,7 +665,7 @@ TEST_F(ApiTest, DiscoveryIsTheSameInEveryForm) {
   for (const json& resource : core.at("resources")) {
     if (!resource.at("verbs").empty()) served.push_back(resource.at("name"));
   }
-  EXPECT_EQ(served, (std::vector<std::string>{"events", "namespaces"}));
+  EXPECT_EQ(served, (std::vector<std::string>{"events", "namespaces", "services"}));
   EXPECT_EQ(group.at("resources").at(0).at("storageVersionHash"), "r2yiGXH7wu8=");
 
   const std::string accept =
@@ -546,8 +734,9 @@ class RefusingApiTest : public ApiTest {
   RefusingApiTest()
       : ApiTest([] {
           ApiOptions options;
-          options.authorize = [](const User&, const RequestInfo& info) {
-            return info.verb != "create";
+          options.authorize = [](const User&, const RequestInfo& info,
+                                 const Authorizer::Done& done) {
+            done({.allowed = info.verb != "create"});
           };
           options.admit = [](const User&, const Event& event) {
             if (event.reason != "Spam") return Status();

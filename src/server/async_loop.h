@@ -34,4 +34,23 @@ class AsyncLoop {
   std::atomic<std::uint8_t> state_{kRunning};
 };
 
+// Lets one thread at a time do work that several threads ask for. A call while the work is being
+// done returns at once, and the thread that does it does it once more.
+//
+// Thread-safe.
+class OneAtATime {
+ public:
+  template <typename Work>
+  void Run(Work&& work) {
+    std::uint32_t wanted = wanted_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    if (wanted != 1) return;
+    do {
+      work();
+    } while ((wanted = wanted_.fetch_sub(wanted, std::memory_order_acq_rel) - wanted) != 0);
+  }
+
+ private:
+  std::atomic<std::uint32_t> wanted_{0};  // calls of Run() that are not done with yet
+};
+
 }  // namespace herald::server

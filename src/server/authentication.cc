@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <set>
 #include <utility>
@@ -97,8 +98,12 @@ class TokenAuthenticator final : public Authenticator {
  public:
   explicit TokenAuthenticator(std::map<Digest, User> users) : users_(std::move(users)) {}
 
-  Result<std::optional<User>> Authenticate(const http::Request& request,
-                                           const http::Peer&) const override {
+  void Authenticate(const http::Request& request, const http::Peer&, Done done) const override {
+    done(UserOf(request));
+  }
+
+ private:
+  Result<std::optional<User>> UserOf(const http::Request& request) const {
     std::string_view header = Trimmed(request.headers.Get("authorization"));
     constexpr std::string_view kScheme = "bearer ";
     if (header.size() < kScheme.size() ||
@@ -108,7 +113,6 @@ class TokenAuthenticator final : public Authenticator {
     return Find(Trimmed(header.substr(kScheme.size())));
   }
 
- private:
   Result<std::optional<User>> Find(std::string_view token) const {
     const auto user = users_.find(DigestOf(token));
     if (user == users_.end()) return Unauthorized();
@@ -145,35 +149,70 @@ Result<std::set<std::string>> Fingerprints(std::string_view pem) {
   return out;
 }
 
-class CertificateAuthenticator final : public Authenticator {
+// The CAs whose certificates are believed while they are valid. Immutable.
+class Anchors {
  public:
-  explicit CertificateAuthenticator(std::set<std::string> anchors) : anchors_(std::move(anchors)) {}
+  // The clock is borrowed.
+  Anchors(std::set<std::string> fingerprints, const Clock& clock)
+      : fingerprints_(std::move(fingerprints)), clock_(clock) {}
 
-  Result<std::optional<User>> Authenticate(const http::Request&,
-                                           const http::Peer& peer) const override {
-    if (!peer.certificate || !anchors_.contains(peer.certificate->anchor_sha256) ||
-        peer.certificate->common_name.empty())
-      return std::optional<User>();
-    return std::optional<User>(
-        User{peer.certificate->common_name, "", peer.certificate->organizations});
+  // The peer's certificate if it counts now, or null.
+  const http::Peer::Certificate* Trusted(const http::Peer& peer) const {
+    if (!peer.certificate) return nullptr;
+    const http::Peer::Certificate& certificate = *peer.certificate;
+    if (!fingerprints_.contains(certificate.anchor_sha256)) return nullptr;
+    const WallTime now = clock_.Now();
+    if (std::chrono::floor<std::chrono::seconds>(now) < certificate.not_before ||
+        std::chrono::ceil<std::chrono::seconds>(now) > certificate.not_after)
+      return nullptr;
+    return &certificate;
   }
 
  private:
-  const std::set<std::string> anchors_;
+  const std::set<std::string> fingerprints_;
+  const Clock& clock_;
+};
+
+class CertificateAuthenticator final : public Authenticator {
+ public:
+  explicit CertificateAuthenticator(Anchors anchors) : anchors_(std::move(anchors)) {}
+
+  void Authenticate(const http::Request&, const http::Peer& peer, Done done) const override {
+    const http::Peer::Certificate* const certificate = anchors_.Trusted(peer);
+    if (certificate == nullptr || certificate->common_name.empty())
+      return done(std::optional<User>());
+    done(std::optional<User>(
+        User{.name = certificate->common_name,
+             .uid = "",
+             .groups = certificate->organizations,
+             .extra = {{std::string(kCredentialIdKey),
+                        {fmt::format("X509SHA256={}", certificate->sha256)}}}}));
+  }
+
+ private:
+  // apiserver/pkg/authentication/user: what identifies the credential, for audit and reviews.
+  static constexpr std::string_view kCredentialIdKey = "authentication.kubernetes.io/credential-id";
+
+  const Anchors anchors_;
 };
 
 class RequestHeaderAuthenticator final : public Authenticator {
  public:
-  RequestHeaderAuthenticator(RequestHeaderOptions options, std::set<std::string> anchors)
+  RequestHeaderAuthenticator(RequestHeaderOptions options, Anchors anchors)
       : options_(std::move(options)), anchors_(std::move(anchors)) {}
 
-  Result<std::optional<User>> Authenticate(const http::Request& request,
-                                           const http::Peer& peer) const override {
-    if (!peer.certificate || !anchors_.contains(peer.certificate->anchor_sha256))
-      return std::optional<User>();
+  void Authenticate(const http::Request& request, const http::Peer& peer,
+                    Done done) const override {
+    done(UserOf(request, peer));
+  }
+
+ private:
+  Result<std::optional<User>> UserOf(const http::Request& request, const http::Peer& peer) const {
+    const http::Peer::Certificate* const certificate = anchors_.Trusted(peer);
+    if (certificate == nullptr) return std::optional<User>();
     const std::vector<std::string>& allowed = options_.allowed_names;
     if (!allowed.empty() &&
-        std::find(allowed.begin(), allowed.end(), peer.certificate->common_name) == allowed.end())
+        std::find(allowed.begin(), allowed.end(), certificate->common_name) == allowed.end())
       return std::optional<User>();
     User user;
     for (const std::string& header : options_.username_headers) {
@@ -187,9 +226,8 @@ class RequestHeaderAuthenticator final : public Authenticator {
     return std::optional<User>(std::move(user));
   }
 
- private:
   const RequestHeaderOptions options_;
-  const std::set<std::string> anchors_;
+  const Anchors anchors_;
 };
 
 }  // namespace
@@ -214,27 +252,31 @@ Result<std::unique_ptr<Authenticator>> MakeTokenAuthenticator(std::string_view c
     std::vector<std::string>& field = *fields;
     if (Trimmed(field[0]).empty()) return refuse("the token is empty");
     if (Trimmed(field[1]).empty()) return refuse("the user is empty");
-    User user{std::string(Trimmed(field[1])), std::string(Trimmed(field[2])),
-              field.size() > 3 ? SplitGroups(field[3]) : std::vector<std::string>()};
+    User user{.name = std::string(Trimmed(field[1])),
+              .uid = std::string(Trimmed(field[2])),
+              .groups = field.size() > 3 ? SplitGroups(field[3]) : std::vector<std::string>()};
     if (!users.emplace(DigestOf(Trimmed(field[0])), std::move(user)).second)
       return refuse("the token was given before");
   }
   return std::unique_ptr<Authenticator>(std::make_unique<TokenAuthenticator>(std::move(users)));
 }
 
-Result<std::unique_ptr<Authenticator>> MakeCertificateAuthenticator(std::string_view ca) {
-  Result<std::set<std::string>> anchors = Fingerprints(ca);
-  if (!anchors) return anchors.error();
+Result<std::unique_ptr<Authenticator>> MakeCertificateAuthenticator(std::string_view ca,
+                                                                    const Clock& clock) {
+  Result<std::set<std::string>> fingerprints = Fingerprints(ca);
+  if (!fingerprints) return fingerprints.error();
   return std::unique_ptr<Authenticator>(
-      std::make_unique<CertificateAuthenticator>(*std::move(anchors)));
+      std::make_unique<CertificateAuthenticator>(Anchors(*std::move(fingerprints), clock)));
 }
 
 Result<std::unique_ptr<Authenticator>> MakeRequestHeaderAuthenticator(
     RequestHeaderOptions options) {
-  Result<std::set<std::string>> anchors = Fingerprints(options.ca);
-  if (!anchors) return anchors.error();
+  Result<std::set<std::string>> fingerprints = Fingerprints(options.ca);
+  if (!fingerprints) return fingerprints.error();
+  Anchors anchors(*std::move(fingerprints),
+                  options.clock != nullptr ? *options.clock : SystemClock());
   return std::unique_ptr<Authenticator>(
-      std::make_unique<RequestHeaderAuthenticator>(std::move(options), *std::move(anchors)));
+      std::make_unique<RequestHeaderAuthenticator>(std::move(options), std::move(anchors)));
 }
 
 std::vector<std::string> WebSocketProtocols(const http::Request& request) {
@@ -244,17 +286,42 @@ std::vector<std::string> WebSocketProtocols(const http::Request& request) {
   return names;
 }
 
-Result<User> Authenticate(const std::vector<std::unique_ptr<Authenticator>>& ways,
-                          const http::Request& request, const http::Peer& peer) {
-  for (const std::unique_ptr<Authenticator>& way : ways) {
-    Result<std::optional<User>> result = way->Authenticate(request, peer);
-    if (!result) return result.error();
-    std::optional<User>& user = *result;
-    if (!user) continue;
-    user->groups.emplace_back("system:authenticated");
-    return *std::move(user);
-  }
-  return Unauthorized();
+namespace {
+
+// Not for the anonymous user, nor for one of whom a front proxy says whether it is authenticated.
+void AddAuthenticatedGroup(User* user) {
+  const auto is_in = [user](std::string_view group) {
+    return std::find(user->groups.begin(), user->groups.end(), group) != user->groups.end();
+  };
+  if (user->name != kAnonymousUser && !is_in(kAuthenticatedGroup) && !is_in(kUnauthenticatedGroup))
+    user->groups.emplace_back(kAuthenticatedGroup);
+}
+
+// Asks the authenticators from `next` on.
+void AuthenticateFrom(std::shared_ptr<const Authenticators> authenticators, std::size_t next,
+                      const http::Request& request, const http::Peer& peer,
+                      std::function<void(Result<User>)> done) {
+  if (next == authenticators->size()) return done(Unauthorized());
+  const Authenticator& asked = *(*authenticators)[next];
+  asked.Authenticate(request, peer,
+                     [authenticators = std::move(authenticators), next, &request, &peer,
+                      done = std::move(done)](Result<std::optional<User>> result) mutable {
+                       if (!result) return done(result.error());
+                       if (!*result)
+                         return AuthenticateFrom(std::move(authenticators), next + 1, request, peer,
+                                                 std::move(done));
+                       User user = **std::move(result);
+                       AddAuthenticatedGroup(&user);
+                       done(std::move(user));
+                     });
+}
+
+}  // namespace
+
+void Authenticate(std::shared_ptr<const Authenticators> authenticators,
+                  const http::Request& request, const http::Peer& peer,
+                  std::function<void(Result<User>)> done) {
+  AuthenticateFrom(std::move(authenticators), 0, request, peer, std::move(done));
 }
 
 }  // namespace herald::server

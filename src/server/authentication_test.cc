@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace herald::server {
 namespace {
 
@@ -11,15 +17,63 @@ http::Request WithHeaders(http::Headers headers) {
   return request;
 }
 
-std::vector<std::unique_ptr<Authenticator>> Tokens(std::string_view csv) {
-  std::vector<std::unique_ptr<Authenticator>> ways;
+using AuthenticatorsPtr = std::shared_ptr<const Authenticators>;
+
+// The user that the authenticators name within the call.
+Result<User> Authenticate(const AuthenticatorsPtr& authenticators, const http::Request& request,
+                          const http::Peer& peer) {
+  Result<User> found = Status(StatusReason::kUnknown, "not decided");
+  Authenticate(authenticators, request, peer,
+               [&found](Result<User> user) { found = std::move(user); });
+  return found;
+}
+
+template <typename... T>
+AuthenticatorsPtr List(T... authenticator) {
+  auto list = std::make_shared<Authenticators>();
+  (list->push_back(std::move(authenticator)), ...);
+  return list;
+}
+
+AuthenticatorsPtr Tokens(std::string_view csv) {
   Result<std::unique_ptr<Authenticator>> tokens = MakeTokenAuthenticator(csv, "tokens.csv");
-  if (tokens) {
-    ways.push_back(*std::move(tokens));
-  } else {
-    ADD_FAILURE() << tokens.error().message();
+  if (tokens) return List(*std::move(tokens));
+  ADD_FAILURE() << tokens.error().message();
+  return List();
+}
+
+// Decides when the test says so.
+class LateAuthenticator final : public Authenticator {
+ public:
+  void Authenticate(const http::Request&, const http::Peer&, Done done) const override {
+    waiting.push_back(std::move(done));
   }
-  return ways;
+  mutable std::vector<Done> waiting;
+};
+
+TEST(Authenticate, WaitsForAnAuthenticatorAndThenAsksTheNext) {
+  auto late = std::make_unique<LateAuthenticator>();
+  const LateAuthenticator& remote = *late;
+  const AuthenticatorsPtr list = List(std::unique_ptr<Authenticator>(std::move(late)),
+                                      *MakeTokenAuthenticator("t,alice,17\n", "tokens.csv"));
+  const http::Request request = WithHeaders({{"authorization", "Bearer t"}});
+  const http::Peer peer;
+  std::vector<std::string> names;
+  const auto ask = [&] {
+    Authenticate(list, request, peer, [&names](const Result<User>& user) {
+      names.push_back(user ? user->name : user.error().message());
+    });
+  };
+  ask();
+  ask();
+  ask();
+  ASSERT_EQ(remote.waiting.size(), 3U);
+  EXPECT_TRUE(names.empty());
+  remote.waiting[0](std::optional<User>());
+  remote.waiting[1](std::optional<User>(User{"bob", "", {}}));
+  remote.waiting[2](Status(StatusReason::kUnauthorized, "revoked"));
+  EXPECT_EQ(names, (std::vector<std::string>{"alice", "bob", "revoked"}));
+  remote.waiting.clear();  // they keep the list, and with it the authenticator
 }
 
 TEST(TokenAuthenticator, KnowsUserUidAndGroups) {
@@ -111,25 +165,63 @@ http::Peer PeerWith(std::string anchor, std::string name, std::vector<std::strin
   peer.certificate = http::Peer::Certificate{.common_name = std::move(name),
                                              .organizations = std::move(organizations),
                                              .subject = "",
-                                             .anchor_sha256 = std::move(anchor)};
+                                             .anchor_sha256 = std::move(anchor),
+                                             .sha256 = "0a1b"};
   return peer;
 }
 
 TEST(CertificateAuthenticator, TakesNamesFromCertificatesOfItsOwnCaOnly) {
-  std::vector<std::unique_ptr<Authenticator>> ways;
-  ways.push_back(*MakeCertificateAuthenticator(kCa));
+  const AuthenticatorsPtr ways = List(*MakeCertificateAuthenticator(kCa));
   const Result<User> user =
       Authenticate(ways, {}, PeerWith(std::string(kCaSha256), "node-1", {"system:nodes"}));
   ASSERT_TRUE(user.has_value());
-  EXPECT_EQ(*user, (User{"node-1", "", {"system:nodes", "system:authenticated"}}));
+  EXPECT_EQ(*user, (User{"node-1",
+                         "",
+                         {"system:nodes", "system:authenticated"},
+                         {{"authentication.kubernetes.io/credential-id", {"X509SHA256=0a1b"}}}}));
   EXPECT_FALSE(Authenticate(ways, {}, PeerWith("00", "node-1", {})).has_value());
   EXPECT_FALSE(Authenticate(ways, {}, PeerWith(std::string(kCaSha256), "", {})).has_value());
   EXPECT_FALSE(Authenticate(ways, {}, {}).has_value());
 }
 
+// A connection may outlast the certificate with which it was opened.
+TEST(CertificateAuthenticator, ACertificateCountsWhileItIsValid) {
+  using std::chrono::seconds;
+  FakeClock clock{WallTime(seconds(1'000))};
+  http::Peer peer = PeerWith(std::string(kCaSha256), "jane", {});
+  peer.certificate->not_before = std::chrono::sys_seconds(seconds(1'001));
+  peer.certificate->not_after = std::chrono::sys_seconds(seconds(2'000));
+  const http::Request request = WithHeaders({{"x-remote-user", "carol"}});
+  const AuthenticatorsPtr certificates = List(*MakeCertificateAuthenticator(kCa, clock),
+                                              *MakeTokenAuthenticator("t,bob,\n", "tokens.csv"));
+  const AuthenticatorsPtr proxies =
+      List(*MakeRequestHeaderAuthenticator({.ca = std::string(kCa), .clock = &clock}));
+  const auto expect = [&](bool valid) {
+    EXPECT_EQ(Authenticate(certificates, request, peer).has_value(), valid);
+    EXPECT_EQ(Authenticate(proxies, request, peer).has_value(), valid);
+  };
+  expect(false);
+  clock.Advance(seconds(1));
+  expect(true);
+  clock.Advance(seconds(999));
+  expect(true);
+  clock.Advance(std::chrono::nanoseconds(1));
+  expect(false);
+  EXPECT_EQ(Authenticate(certificates, request, peer).error().code(), 401);
+
+  // Another kind of credentials on the same connection still counts.
+  const Result<User> bob =
+      Authenticate(certificates, WithHeaders({{"authorization", "Bearer t"}}), peer);
+  ASSERT_TRUE(bob.has_value());
+  EXPECT_EQ(bob->name, "bob");
+
+  // Some certificates are valid until the year 9999, which nanoseconds cannot express.
+  peer.certificate->not_after = std::chrono::sys_seconds(seconds(253'402'300'799));
+  expect(true);
+}
+
 TEST(RequestHeaderAuthenticator, BelievesTheProxyAndNobodyElse) {
-  std::vector<std::unique_ptr<Authenticator>> ways;
-  ways.push_back(
+  const AuthenticatorsPtr ways = List(
       *MakeRequestHeaderAuthenticator({.ca = std::string(kCa), .allowed_names = {"front-proxy"}}));
   const http::Request request = WithHeaders(
       {{"x-remote-user", "carol"}, {"x-remote-group", "dev"}, {"x-remote-group", "ops"}});
@@ -143,6 +235,21 @@ TEST(RequestHeaderAuthenticator, BelievesTheProxyAndNobodyElse) {
   EXPECT_FALSE(Authenticate(ways, request, {}).has_value());
   EXPECT_FALSE(
       Authenticate(ways, {}, PeerWith(std::string(kCaSha256), "front-proxy", {})).has_value());
+}
+
+TEST(RequestHeaderAuthenticator, TheProxyMaySayThatAUserIsNotAuthenticated) {
+  const AuthenticatorsPtr ways = List(*MakeRequestHeaderAuthenticator({.ca = std::string(kCa)}));
+  const auto groups = [&](http::Headers headers) {
+    return Authenticate(ways, WithHeaders(std::move(headers)),
+                        PeerWith(std::string(kCaSha256), "p", {}))
+        ->groups;
+  };
+  using Groups = std::vector<std::string>;
+  EXPECT_EQ(groups({{"x-remote-user", "system:anonymous"}}), Groups{});
+  EXPECT_EQ(groups({{"x-remote-user", "a"}, {"x-remote-group", "system:unauthenticated"}}),
+            Groups{"system:unauthenticated"});
+  EXPECT_EQ(groups({{"x-remote-user", "a"}, {"x-remote-group", "system:authenticated"}}),
+            Groups{"system:authenticated"});
 }
 
 }  // namespace

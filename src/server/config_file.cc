@@ -1,15 +1,83 @@
 #include "server/config_file.h"
 
 #include <fmt/core.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <map>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/file.h"
 #include "server/duration.h"
 
 namespace herald::server {
+namespace {
+
+// Finds the first key that a mapping has twice. yaml-cpp keeps both, and a lookup finds only one of
+// them. Works on the events of the parser and not on nodes: aliases, of which a few lines can
+// stand for gigabytes, are not followed.
+class DuplicateKeys final : public YAML::EventHandler {
+ public:
+  // "line 3: key "a" is already set in line 1"; empty where there is none.
+  const std::string& found() const { return found_; }
+
+  void OnDocumentStart(const YAML::Mark&) override { open_.clear(); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { Take(mark, "null"); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { Take(mark, std::nullopt); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                const std::string& value) override {
+    Take(mark, value);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    Take(mark, std::nullopt);
+    open_.emplace_back();
+  }
+  void OnSequenceEnd() override { open_.pop_back(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    Take(mark, std::nullopt);
+    open_.push_back({.is_map = true});
+  }
+  void OnMapEnd() override { open_.pop_back(); }
+
+ private:
+  struct Collection {
+    bool is_map = false;
+    bool expects_value = false;
+    std::map<std::string, int> lines{};  // of the keys
+  };
+
+  // A key or a value begins. Only scalars are compared.
+  void Take(const YAML::Mark& mark, const std::optional<std::string>& scalar) {
+    if (open_.empty() || !open_.back().is_map) return;
+    Collection& map = open_.back();
+    map.expects_value = !map.expects_value;
+    if (!map.expects_value || !scalar) return;
+    const auto [first, is_new] = map.lines.emplace(*scalar, mark.line + 1);
+    if (!is_new && found_.empty())
+      found_ = fmt::format("line {}: key \"{}\" is already set in line {}", mark.line + 1, *scalar,
+                           first->second);
+  }
+
+  std::vector<Collection> open_;
+  std::string found_;
+};
+
+std::string FindDuplicateKey(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DuplicateKeys keys;
+  while (keys.found().empty() && parser.HandleNextDocument(keys)) {
+  }
+  return keys.found();
+}
+
+}  // namespace
 
 using std::chrono::nanoseconds;
 
@@ -68,6 +136,8 @@ Result<std::vector<ConfigNode>> ConfigNode::Parse(std::string_view text, const s
   std::vector<YAML::Node> documents;
   try {
     documents = YAML::LoadAll(std::string(text));
+    if (const std::string duplicate = FindDuplicateKey(std::string(text)); !duplicate.empty())
+      return Status(StatusReason::kBadRequest, fmt::format("{}: {}", file, duplicate));
   } catch (const YAML::Exception& error) {
     return Status(StatusReason::kBadRequest, fmt::format("{}: {}", file, error.what()));
   }
@@ -88,7 +158,7 @@ bool ConfigNode::Has(std::string_view member) const { return part_->Take(member)
 void ConfigNode::Ignore(std::string_view member) { part_->known.emplace(member); }
 
 std::string ConfigNode::String(std::string_view member, std::string_view otherwise) {
-  return part_->Scalar<std::string>(member, std::string(otherwise), "a text");
+  return part_->Scalar<std::string>(member, std::string(otherwise), "a string");
 }
 
 bool ConfigNode::Bool(std::string_view member, bool otherwise) {
@@ -105,7 +175,7 @@ nanoseconds ConfigNode::Duration(std::string_view member, nanoseconds otherwise)
   const std::string text = value.IsScalar() ? value.Scalar() : "";
   if (const auto duration = ParseDuration(text)) return *duration;
   part_->Refuse(member, value,
-                fmt::format("\"{}\" is no duration, such as 90s, 1h30m or 7d", text));
+                fmt::format("invalid duration \"{}\": must be such as 90s, 1h30m or 7d", text));
   return otherwise;
 }
 
@@ -114,12 +184,12 @@ std::vector<std::string> ConfigNode::Strings(std::string_view member) {
   std::vector<std::string> out;
   if (!value.IsDefined()) return out;
   if (!value.IsSequence()) {
-    part_->Refuse(member, value, "must be a list of texts");
+    part_->Refuse(member, value, "must be a list of strings");
     return out;
   }
   for (const YAML::Node& element : value) {
     if (!element.IsScalar()) {
-      part_->Refuse(member, element, "must be a list of texts");
+      part_->Refuse(member, element, "must be a list of strings");
       return {};
     }
     out.push_back(element.Scalar());
@@ -131,7 +201,7 @@ std::vector<std::string> ConfigNode::StringOrStrings(std::string_view member) {
   const YAML::Node value = part_->Take(member);
   if (value.IsDefined() && value.IsScalar()) return {value.Scalar()};
   if (value.IsDefined() && !value.IsSequence()) {
-    part_->Refuse(member, value, "must be a text or a list of texts");
+    part_->Refuse(member, value, "must be a string or a list of strings");
     return {};
   }
   return Strings(member);
@@ -181,7 +251,7 @@ void ConfigNode::Refuse(std::string_view member, std::string_view why) {
 
 Status ConfigNode::Finish() {
   for (const std::string& name : Members())
-    if (!part_->known.contains(name)) Refuse(name, "there is no such setting");
+    if (!part_->known.contains(name)) Refuse(name, "unknown setting");
   return part_->document->error;
 }
 

@@ -12,19 +12,18 @@
 
 namespace herald::server {
 
-// One mapping of a YAML file that an operator wrote. Whoever reads it names each member
-// that it knows; Finish() then tells whether the file held anything wrong: a member
-// of the wrong type, or one that nobody asked for, which is mostly a spelling mistake
-// that would otherwise change nothing and be found by nobody.
+// One mapping of a YAML file that an operator wrote. The caller asks for each member that it
+// knows; Finish() then returns an error if the file has a member of the wrong type, or one that
+// was not asked for, which is mostly a spelling mistake and would otherwise be ignored.
 //
 // The first error is remembered for the whole document and names the file, the line and
 // the member. A ConfigNode is a cheap handle. Thread-confined.
 class ConfigNode {
  public:
-  // The documents of a file. What is wrong with one that cannot be read or is no YAML
-  // names it.
+  // The documents of a file. An error names the file that cannot be read, is not YAML, or has a
+  // mapping with the same key twice.
   static Result<std::vector<ConfigNode>> Load(const std::string& file);
-  // The same from a text; `file` is for messages.
+  // The same from a string; `file` is for messages.
   static Result<std::vector<ConfigNode>> Parse(std::string_view text, const std::string& file);
 
   bool Has(std::string_view member) const;
@@ -37,7 +36,7 @@ class ConfigNode {
   std::int64_t Integer(std::string_view member, std::int64_t otherwise);
   std::chrono::nanoseconds Duration(std::string_view member, std::chrono::nanoseconds otherwise);
   std::vector<std::string> Strings(std::string_view member);
-  // Where one text need not be written as a list.
+  // Where one string need not be written as a list.
   std::vector<std::string> StringOrStrings(std::string_view member);
   // A mapping below this one; an empty one where it is missing.
   ConfigNode Child(std::string_view member);

@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cctype>
 #include <future>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -14,12 +17,15 @@
 #include "server/api.h"
 #include "server/authentication.h"
 #include "server/certificates.h"
+#include "server/control_socket.h"
+#include "server/cors.h"
 #include "server/event_rate_limit.h"
 #include "server/file_watch.h"
 #include "server/front_door.h"
 #include "server/rbac.h"
 #include "server/retention.h"
 #include "server/stored_event.h"
+#include "store/disk_budget.h"
 #include "store/etcd/etcd_store.h"
 #include "store/memory_store.h"
 #include "store/rocks_store.h"
@@ -32,6 +38,9 @@ constexpr unsigned kMostThreads = 4;
 
 // As good as for ever, and can be added to any clock.
 constexpr std::chrono::seconds kMostTime{365 * 24 * 3600};
+
+// How often the certificate's remaining time is looked at; it is renewed 30 days before its end.
+constexpr std::chrono::hours kRenewInterval{12};
 
 int ThreadsFor(int wanted) {
   if (wanted > 0) return wanted;
@@ -49,16 +58,27 @@ std::string CleanPrefix(std::string_view prefix) {
   return clean;
 }
 
+// Names of header fields, in which case does not matter, as http::Headers has them.
+std::vector<std::string> LowerCase(std::vector<std::string> names) {
+  for (std::string& name : names) {
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return names;
+}
+
 // The rules in force. Thread-safe.
 class CurrentRetention {
  public:
   explicit CurrentRetention(Retention retention)
-      : retention_(std::make_shared<const Retention>(std::move(retention))) {}
+      : retention_(std::make_shared<const Retention>(std::move(retention))),
+        id_(retention_->id()) {}
 
   void Set(Retention retention) {
     auto shared = std::make_shared<const Retention>(std::move(retention));
     const MutexLock lock(mu_);
+    id_ = 0;
     retention_ = std::move(shared);
+    id_ = retention_->id();
   }
   std::chrono::seconds Keep(const Event& event) const {
     std::shared_ptr<const Retention> retention;
@@ -68,10 +88,15 @@ class CurrentRetention {
     }
     return retention->Keep(event);
   }
+  // Retention::id() of the rules in force; 0 while they change. A caller who reads the same id
+  // before and after Keep() has the answer of those rules.
+  std::uint64_t id() const { return id_; }
 
  private:
   mutable Mutex mu_;
   std::shared_ptr<const Retention> retention_ GUARDED_BY(mu_);
+  // Read twice by every write, so without the lock.
+  std::atomic<std::uint64_t> id_;
 };
 
 }  // namespace
@@ -85,12 +110,20 @@ class Daemon::Impl {
   ~Impl() { Stop(std::chrono::milliseconds(0)); }
 
   Status Start() {
+    if (Status status = CheckPairs(); !status.ok()) return status;
     if (Status status = Retention::CheckTtl(options_.event_ttl); !status.ok())
       return Status(StatusReason::kBadRequest, fmt::format("--event-ttl: {}", status.message()));
     if (options_.request_timeout.count() <= 0 || options_.request_timeout > kMostTime)
       return Status(StatusReason::kBadRequest, "--request-timeout: must be from 1ms to 365d");
     if (options_.history < std::chrono::seconds(1) || options_.history > kMostTime)
       return Status(StatusReason::kBadRequest, "--history: must be from 1s to 365d");
+    const Result<Cors> cors = Cors::Make(options_.cors_allowed_origins);
+    if (!cors) return About("--cors-allowed-origins", cors.error());
+    if (options_.max_disk_bytes > 0 && options_.max_disk_bytes < store::DiskBudget::kSmallestCap &&
+        options_.etcd_servers.empty())
+      return Status(StatusReason::kBadRequest,
+                    fmt::format("--max-disk-bytes: must be 0, for no limit, or at least {}Mi",
+                                store::DiskBudget::kSmallestCap >> 20));
     Result<Retention> retention = LoadRetention();
     if (!retention) return retention.error();
     retention_ = std::make_shared<CurrentRetention>(*std::move(retention));
@@ -99,9 +132,10 @@ class Daemon::Impl {
     timers_ = std::make_unique<Executor>(Executor::Options{.threads = 1, .clock = nullptr});
     door_ = std::make_unique<FrontDoor>(
         store_.get(), FrontDoor::Options{.clock = nullptr,
-                                         .max_requests_in_flight = options_.max_requests_inflight,
+                                         .max_requests_in_flight = MaxRequestsInFlight(),
                                          .request_timeout = options_.request_timeout,
-                                         .executor = timers_.get()});
+                                         .executor = timers_.get(),
+                                         .cors = *cors});
     if (Status status = LoadAuthenticators(); !status.ok()) return status;
     if (Status status = LoadRbac(); !status.ok()) return status;
     if (!options_.event_rate_limit_file.empty())
@@ -110,14 +144,15 @@ class Daemon::Impl {
 
     ApiOptions api;
     api.event_ttl = options_.event_ttl;
-    api.authorize = [this](const User& user, const RequestInfo& request) {
-      return door_->Allows(user, request);
+    api.authorize = [this](const User& user, const RequestInfo& request, Authorizer::Done done) {
+      door_->Authorize(user, request, std::move(done));
     };
     api.admit = [this](const User& user, const Event& event) {
       return rate_limit_.Admit(user, event, SystemClock().Steady());
     };
     api.min_request_timeout = options_.min_request_timeout;
     api.max_watches_per_user = options_.max_watches_per_user;
+    api.cors = *cors;
     api.log = options_.log;
     api_ = std::make_unique<Api>(store_.get(), std::move(api));
     door_->SetApi(api_.get());
@@ -125,6 +160,7 @@ class Daemon::Impl {
     if (Status status = Listen(); !status.ok()) return status;
     door_->SetConnectionStats([this] { return server_->Stats(); });
     WatchFiles();
+    ListenToOperator();
     return {};
   }
 
@@ -135,6 +171,7 @@ class Daemon::Impl {
     if (stopped_) return;
     stopped_ = true;
     if (files_executor_) files_executor_->Stop();
+    control_.reset();
     if (door_) door_->SetStopping();
     if (api_) api_->Stop();
     if (server_) {
@@ -158,10 +195,54 @@ class Daemon::Impl {
   }
 
  private:
+  // Flags that mean nothing without another one. To ignore one would surprise whoever gave it.
+  Status CheckPairs() const {
+    struct Pair {
+      const char* flag;
+      bool given;
+      const char* needed;
+      bool needed_given;
+    };
+    const DaemonOptions& o = options_;
+    const DaemonOptions defaults;
+    const bool has_cert = !o.tls_cert_file.empty();
+    const bool has_key = !o.tls_private_key_file.empty();
+    const bool has_etcd_cert = !o.etcd_certfile.empty();
+    const bool has_etcd_key = !o.etcd_keyfile.empty();
+    const bool has_proxy_ca = !o.requestheader_client_ca_file.empty();
+    const Pair pairs[] = {
+        {"--tls-cert-file", has_cert, "--tls-private-key-file", has_key},
+        {"--tls-private-key-file", has_key, "--tls-cert-file", has_cert},
+        {"--etcd-certfile", has_etcd_cert, "--etcd-keyfile", has_etcd_key},
+        {"--etcd-keyfile", has_etcd_key, "--etcd-certfile", has_etcd_cert},
+        {"--requestheader-allowed-names", !o.requestheader_allowed_names.empty(),
+         "--requestheader-client-ca-file", has_proxy_ca},
+        {"--requestheader-username-headers",
+         o.requestheader_username_headers != defaults.requestheader_username_headers,
+         "--requestheader-client-ca-file", has_proxy_ca},
+        {"--requestheader-group-headers",
+         o.requestheader_group_headers != defaults.requestheader_group_headers,
+         "--requestheader-client-ca-file", has_proxy_ca},
+    };
+    for (const Pair& pair : pairs) {
+      if (pair.given && !pair.needed_given)
+        return Status(StatusReason::kBadRequest,
+                      fmt::format("{} needs {}", pair.flag, pair.needed));
+    }
+    return {};
+  }
+
+  // 0 means no limit, as for kube-apiserver.
+  std::size_t MaxRequestsInFlight() const {
+    return options_.max_requests_inflight == 0 ? std::numeric_limits<std::size_t>::max()
+                                               : options_.max_requests_inflight;
+  }
+
   Status OpenStore() {
     store::StoreOptions options;
     options.schema = Api::MakeSchema(
         [retention = retention_](const Event& event) { return retention->Keep(event); });
+    options.schema.lifetime_rules = [retention = retention_] { return retention->id(); };
     if (!options_.etcd_servers.empty()) return OpenEtcd(std::move(options));
     options.max_bytes = options_.max_disk_bytes;
     options.history = options_.history;
@@ -174,8 +255,28 @@ class Daemon::Impl {
     rocks.log = options_.log;
     auto opened = store::RocksStore::Open(std::move(options), std::move(rocks));
     if (!opened) return opened.error();
+    rocks_store_ = opened->get();
     store_ = *std::move(opened);
     return {};
+  }
+
+  // A file system may have no sockets; that is no reason not to serve.
+  void ListenToOperator() {
+    if (rocks_store_ == nullptr) return;
+    auto control = ControlSocket::Listen(
+        {.data_dir = options_.data_dir,
+         .operations = {.link_files =
+                            [this](const auto& target) {
+                              return rocks_store_->Backup(target, store::BackupMode::kHardLink);
+                            },
+                        .accept_clock = [this] { store_->AcceptClock(); }},
+         .log = options_.log});
+    if (control) {
+      control_ = *std::move(control);
+    } else {
+      Log(LogLevel::kWarn, "commands such as `heraldd backup` cannot reach this server",
+          {{"error", control.error().message()}});
+    }
   }
 
   Status OpenEtcd(store::StoreOptions options) {
@@ -193,6 +294,10 @@ class Daemon::Impl {
     etcd.client.cert_file = options_.etcd_certfile;
     etcd.client.key_file = options_.etcd_keyfile;
     etcd.client.log = options_.log;
+    if (!options_.etcd_keyfile.empty()) {
+      const Result<std::string> key = ReadPrivateFile(options_.etcd_keyfile);
+      if (!key) return key.error();
+    }
     if (!options_.etcd_user.empty()) {
       const std::size_t colon = options_.etcd_user.find(':');
       if (colon == 0 || colon == std::string::npos)
@@ -225,8 +330,8 @@ class Daemon::Impl {
       auto way = MakeRequestHeaderAuthenticator(
           {.ca = *std::move(ca),
            .allowed_names = options_.requestheader_allowed_names,
-           .username_headers = options_.requestheader_username_headers,
-           .group_headers = options_.requestheader_group_headers});
+           .username_headers = LowerCase(options_.requestheader_username_headers),
+           .group_headers = LowerCase(options_.requestheader_group_headers)});
       if (!way) return About(options_.requestheader_client_ca_file, way.error());
       ways.push_back(*std::move(way));
     }
@@ -238,7 +343,7 @@ class Daemon::Impl {
       ways.push_back(*std::move(way));
     }
     if (!options_.token_auth_file.empty()) {
-      Result<std::string> tokens = ReadFile(options_.token_auth_file);
+      Result<std::string> tokens = ReadPrivateFile(options_.token_auth_file);
       if (!tokens) return tokens.error();
       auto way = MakeTokenAuthenticator(*tokens, options_.token_auth_file);
       if (!way) return way.error();
@@ -253,12 +358,12 @@ class Daemon::Impl {
 
   Status LoadRbac() {
     if (options_.rbac_dir.empty()) {
-      door_->SetRbac(Rbac());
+      door_->SetAuthorizer(std::make_shared<const Rbac>());
       return {};
     }
     Result<Rbac> rbac = Rbac::Load(options_.rbac_dir);
     if (!rbac) return rbac.error();
-    door_->SetRbac(*std::move(rbac));
+    door_->SetAuthorizer(std::make_shared<const Rbac>(*std::move(rbac)));
     return {};
   }
 
@@ -344,9 +449,21 @@ class Daemon::Impl {
 
   void LookLater() {
     files_executor_->PostAt(SystemClock().Steady() + options_.reload_interval, [this] {
+      RenewCertificate();
       files_.Check();
       LookLater();
     });
+  }
+
+  // Replaces a certificate of our own before it expires, if the server runs for that long. Its
+  // files then have changed, and are loaded as if somebody else had changed them.
+  void RenewCertificate() {
+    const SteadyTime now = SystemClock().Steady();
+    if (!options_.tls_cert_file.empty() || now < renew_at_) return;
+    renew_at_ = now + kRenewInterval;
+    const Result<KeyPair> pair = ReadOrMakeKeyPair(options_.cert_dir, SystemClock().Now());
+    if (!pair)
+      Log(LogLevel::kError, "cannot renew the certificate", {{"error", pair.error().message()}});
   }
 
   static Status About(const std::string& file, const Status& status) {
@@ -363,12 +480,15 @@ class Daemon::Impl {
   std::shared_ptr<CurrentRetention> retention_;
   EventRateLimit rate_limit_;
   std::unique_ptr<store::Store> store_;
+  store::RocksStore* rocks_store_ = nullptr;  // the same, where it is one
+  std::unique_ptr<ControlSocket> control_;
   std::unique_ptr<Executor> timers_;  // of requests
   std::unique_ptr<FrontDoor> door_;
   std::unique_ptr<Api> api_;
   std::unique_ptr<http::Server> server_;
 
   FileWatch files_;  // once it is set up, only for tasks of the executor
+  SteadyTime renew_at_ = SystemClock().Steady() + kRenewInterval;  // the same
   std::unique_ptr<Executor> files_executor_;
 
   Mutex stop_mu_;

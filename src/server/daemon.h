@@ -18,7 +18,7 @@ struct DaemonOptions {
   std::string bind_address = "0.0.0.0";
   std::uint16_t secure_port = 6443;  // 0: any free one
   int threads = 0;                   // that serve connections; 0: one per core, at most 4
-  std::string cert_dir{};            // where a certificate is made if none is given
+  std::string cert_dir{};            // where a CA and a certificate are made if none is given
   std::string tls_cert_file{};
   std::string tls_private_key_file{};
 
@@ -30,6 +30,8 @@ struct DaemonOptions {
   std::vector<std::string> requestheader_username_headers{"x-remote-user"};
   std::vector<std::string> requestheader_group_headers{"x-remote-group"};
   std::string rbac_dir{};
+  // Regular expressions; see Cors.
+  std::vector<std::string> cors_allowed_origins{};
 
   // What is kept.
   std::string data_dir{};  // empty: in memory, for tests
@@ -51,7 +53,7 @@ struct DaemonOptions {
 
   // How much is taken.
   std::string event_rate_limit_file{};
-  std::size_t max_requests_inflight = 4000;
+  std::size_t max_requests_inflight = 4000;  // 0: no limit
   std::size_t max_connections = 12'000;
   std::size_t max_watches_per_user = 5'000;
   std::chrono::nanoseconds request_timeout = std::chrono::seconds(60);  // watches excluded

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace herald::server {
@@ -26,10 +28,10 @@ constexpr std::string_view kEventVerbs =
     R"("create","delete","deletecollection","get","list","patch","update","watch")";
 constexpr std::string_view kEventHash = "r2yiGXH7wu8=";
 
-// Apart from events and namespaces these are the kinds that events are about. None of
-// them is served: they have no verbs, so `kubectl api-resources` and whoever looks for
-// something to list or watch passes them over. They are here because `kubectl events
-// --for pod/x` asks discovery what a "pod" is.
+// Apart from events and namespaces these are the kinds that events are about. They are here because
+// `kubectl events --for pod/x` asks discovery what a "pod" is. None of them is served: they have no
+// verbs, so `kubectl api-resources` and clients that look for something to list or watch skip
+// them. Services can be listed, and there are none: `kubectl cluster-info` asks for them.
 constexpr auto kCoreResources = std::to_array<Resource>({
     {"configmaps", "configmap", "ConfigMap", true, R"("cm")"},
     {"endpoints", "endpoints", "Endpoints", true, R"("ep")"},
@@ -44,7 +46,7 @@ constexpr auto kCoreResources = std::to_array<Resource>({
     {"resourcequotas", "resourcequota", "ResourceQuota", true, R"("quota")"},
     {"secrets", "secret", "Secret", true},
     {"serviceaccounts", "serviceaccount", "ServiceAccount", true, R"("sa")"},
-    {"services", "service", "Service", true, R"("svc")"},
+    {"services", "service", "Service", true, R"("svc")", R"("list")"},
 });
 constexpr auto kEventsResources = std::to_array<Resource>({
     {"events", "event", "Event", true, R"("ev")", kEventVerbs, kEventHash},
@@ -64,6 +66,16 @@ constexpr auto kAutoscalingResources = std::to_array<Resource>({
      R"("hpa")"},
 });
 
+constexpr auto kAuthenticationResources = std::to_array<Resource>({
+    {"selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview", false, "", R"("create")"},
+});
+constexpr auto kAuthorizationResources = std::to_array<Resource>({
+    {"selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview", false, "",
+     R"("create")"},
+    {"selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview", false, "",
+     R"("create")"},
+});
+
 struct Group {
   std::string_view name;
   std::string_view version;
@@ -71,8 +83,10 @@ struct Group {
 
   std::string group_version() const { return fmt::format("{}/{}", name, version); }
 };
-const std::array<Group, 4> kGroups = {{
+const std::array<Group, 6> kGroups = {{
     {"events.k8s.io", "v1", kEventsResources},
+    {"authentication.k8s.io", "v1", kAuthenticationResources},
+    {"authorization.k8s.io", "v1", kAuthorizationResources},
     {"apps", "v1", kAppsResources},
     {"batch", "v1", kBatchResources},
     {"autoscaling", "v2", kAutoscalingResources},
@@ -190,6 +204,41 @@ std::optional<std::string> DiscoveryDocument(std::string_view path, std::string_
         group->group_version(), PlainResources(group->resources));
   }
   return std::nullopt;
+}
+
+std::string RootPathsJson() {
+  std::vector<std::string> paths = {
+      "/api",     "/api/v1",     "/apis",       "/apis/",       "/herald/retention",
+      "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"};
+  for (const Group& group : kGroups) {
+    paths.push_back(fmt::format("/apis/{}", group.name));
+    paths.push_back(fmt::format("/apis/{}", group.group_version()));
+  }
+  // With their checks; see FrontDoor.
+  for (const char* health : {"/healthz", "/healthz/ping", "/healthz/store", "/livez", "/livez/ping",
+                             "/readyz", "/readyz/ping", "/readyz/shutdown", "/readyz/store"})
+    paths.emplace_back(health);
+  std::sort(paths.begin(), paths.end());
+  std::string json = "{\n  \"paths\": [";
+  for (const std::string& path : paths)
+    json += fmt::format("{}\n    \"{}\"", json.back() == '[' ? "" : ",", path);
+  return json += "\n  ]\n}";
+}
+
+bool IsServiceList(std::string_view path) {
+  constexpr std::string_view kServices = "/services";
+  constexpr std::string_view kNamespaces = "/api/v1/namespaces/";
+  if (path == "/api/v1/services") return true;
+  if (!path.starts_with(kNamespaces) || !path.ends_with(kServices)) return false;
+  path.remove_prefix(kNamespaces.size());
+  return path.size() > kServices.size() && path.find('/') == path.size() - kServices.size();
+}
+
+std::string EmptyServiceListJson(std::int64_t revision) {
+  return fmt::format(R"({{"kind":"ServiceList","apiVersion":"v1","metadata":{{"resourceVersion":)"
+                     R"("{}"}},"items":[]}})"
+                     "\n",
+                     revision);
 }
 
 const std::string& AggregatedDiscovery(std::string_view path) {

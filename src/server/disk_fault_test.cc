@@ -50,12 +50,11 @@ class DiskFaultTest : public testing::TestWithParam<bool> {
   // Asks and waits for the answer, which comes from a thread of the store.
   Client Ask(std::string method, std::string target, std::string body = "",
              std::string type = "application/json") {
-    auto responder = std::make_shared<TestResponder>();
+    auto responder = std::make_shared<TestResponder>(std::move(body));
     door_->Handle({.method = std::move(method),
                    .target = std::move(target),
                    .authority = {},
-                   .headers = {{"authorization", "Bearer t"}, {"content-type", std::move(type)}},
-                   .body = std::move(body)},
+                   .headers = {{"authorization", "Bearer t"}, {"content-type", std::move(type)}}},
                   {}, responder);
     responder->WaitForEnd();
     return responder;
@@ -98,6 +97,9 @@ TEST_P(DiskFaultTest, WritesAreRefusedReadsGoOnAndAllIsWellWhenTheDiskIs) {
     EXPECT_EQ(refused->status(), 503) << refused->body();
     EXPECT_NE(refused->body().find(R"("reason":"ServiceUnavailable")"), std::string::npos)
         << refused->body();
+    EXPECT_NE(refused->body().find(R"("retryAfterSeconds":30)"), std::string::npos)
+        << refused->body();
+    EXPECT_EQ(refused->header("retry-after"), "30");
   }
   EXPECT_EQ(Ask("PATCH", before, R"({"count":2})", "application/merge-patch+json")->status(), 503);
   EXPECT_EQ(Ask("DELETE", before)->status(), 503);

@@ -1,11 +1,7 @@
 #include "server/encoding.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <utility>
-#include <vector>
 
-#include "api/event_list_writer.h"
 #include "http/websocket.h"
 #include "server/stored_event.h"
 
@@ -45,41 +41,28 @@ std::string EncodeShaped(const Event& event, const Form& form, bool with_columns
 
 // Values are all over the memory, and waiting for them was a third of what a long list took to
 // encode: so those that follow the entry at `index` are on their way when it is its turn.
-void PrefetchValues(const EventPage& page, std::size_t index) {
+void PrefetchValues(std::span<const store::Entry> entries, std::size_t index) {
   constexpr std::size_t kAhead = 4;
   const std::size_t text = index + kAhead;
   const std::size_t header = index + 2 * kAhead;  // of the string, which says where its text is
-  if (header >= page.entries.size()) return;
-  __builtin_prefetch(page.entries[header].value.get());
-  __builtin_prefetch(page.entries[text].value->data());
+  if (header >= entries.size()) return;
+  __builtin_prefetch(entries[header].value.get());
+  __builtin_prefetch(entries[text].value->data());
 }
 
-// Calls `add` with each event of the page.
-template <typename Add>
-Status ForEach(const EventPage& page, Add add) {
-  for (const store::Entry& entry : page.entries) {
-    Result<Event> event = DecodeStored(entry);
-    if (!event) return event.error();
-    add(*event);
+ListWriter MakeListWriter(const Form& form, WallTime now) {
+  const bool protobuf = form.media == MediaType::kProtobuf;
+  switch (form.shape) {
+    case Shape::kTable:
+      return JsonTableWriter(form.api, form.table_object, form.meta_version, Timestamp(now));
+    case Shape::kPartialMetadata:
+      if (protobuf) return ProtobufPartialMetadataListWriter(form.meta_version);
+      return JsonPartialMetadataListWriter(form.meta_version);
+    case Shape::kPlain:
+      break;
   }
-  return Status();
-}
-
-Result<std::string> EncodeTable(const EventPage& page, const Form& form, WallTime now) {
-  std::vector<Event> events;
-  events.reserve(page.entries.size());
-  const Status status =
-      ForEach(page, [&events](Event& event) { events.push_back(std::move(event)); });
-  if (!status.ok()) return status;
-  std::string out;
-  if (form.shape == Shape::kTable) {
-    AppendTableJson(MakeEventTable(page.metadata, events, form.api, form.table_object,
-                                   Timestamp(now), form.meta_version),
-                    true, &out);
-  } else {
-    AppendPartialMetadataListJson(page.metadata, events, form.meta_version, &out);
-  }
-  return out;
+  if (protobuf) return ProtobufEventListWriter(form.api);
+  return JsonEventListWriter(form.api);
 }
 
 }  // namespace
@@ -95,53 +78,51 @@ std::string EncodeEvent(const Event& event, const Form& form, WallTime now) {
   return out;
 }
 
-Result<std::string> EncodeEventPage(const EventPage& page, const Form& form, WallTime now) {
-  std::string out;
-  const bool protobuf = form.media == MediaType::kProtobuf;
-  if (form.shape != Shape::kPlain) {
-    if (!protobuf) return EncodeTable(page, form, now);
-    PartialMetadataListProtobufWriter writer(page.metadata, form.meta_version, &out);
-    const Status status = ForEach(page, [&](Event& event) { writer.Add(event.metadata); });
-    if (!status.ok()) return status;
-    writer.Finish();
-    return out;
-  }
-  if (protobuf) {
-    out.reserve(page.entries.size() * kUsualEventBytes);
-    ProtobufEventListWriter writer(page.metadata, form.api, &out);
-    const Status status = ForEach(page, [&](Event& event) { writer.Add(event); });
-    if (!status.ok()) return status;
-    writer.Finish();
-    return out;
-  }
-  const Status status = EncodeEventPage(page, form, SIZE_MAX,
-                                        [&out](std::string all, bool) { out = std::move(all); });
-  if (!status.ok()) return status;
-  return out;
+ListEncoder::ListEncoder(const Form& form, WallTime now)
+    : form_(form), now_(now), writer_(MakeListWriter(form, now)) {}
+
+void ListEncoder::Rewind() { writer_ = MakeListWriter(form_, now_); }
+
+void ListEncoder::AppendHead(const ListMeta& metadata, std::size_t items_bytes,
+                             std::string* out) const {
+  std::visit(
+      [&](const auto& writer) {
+        if constexpr (requires { writer.AppendHead(metadata, items_bytes, out); }) {
+          writer.AppendHead(metadata, items_bytes, out);
+        } else {
+          writer.AppendHead(metadata, out);
+        }
+      },
+      writer_);
 }
 
-Status EncodeEventPage(const EventPage& page, const Form& form, std::size_t piece_bytes,
-                       const TakePiece& take) {
-  const std::size_t usual =
-      std::min(page.entries.size() * kUsualEventBytes, piece_bytes) + kUsualEventBytes;
-  std::string piece;
-  piece.reserve(usual);
-  JsonEventListWriter writer(page.metadata, form.api, &piece);
-  for (std::size_t i = 0; i < page.entries.size(); ++i) {
-    const store::Entry& entry = page.entries[i];
-    PrefetchValues(page, i);
-    if (!writer.AddStored(*entry.value, ToResourceVersion(entry.revision))) {
-      const Result<Event> event = DecodeStored(entry);
-      if (!event) return event.error();
-      writer.Add(*event);
+Status ListEncoder::AppendItems(std::span<const store::Entry> entries, std::string* out) {
+  out->reserve(out->size() + entries.size() * kUsualEventBytes);
+  auto* const json = std::get_if<JsonEventListWriter>(&writer_);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const store::Entry& entry = entries[i];
+    PrefetchValues(entries, i);
+    if (json != nullptr &&
+        json->AppendStored(*entry.value, ToResourceVersion(entry.revision), out)) {
+      continue;
     }
-    if (piece.size() < piece_bytes) continue;
-    take(std::exchange(piece, {}), false);
-    piece.reserve(usual);
+    const Result<Event> event = DecodeStored(entry);
+    if (!event) return event.error();
+    std::visit([&](auto& writer) { writer.Append(*event, out); }, writer_);
   }
-  writer.Finish();
-  take(std::move(piece), true);
   return Status();
+}
+
+void ListEncoder::AppendTail(const ListMeta& metadata, std::string* out) const {
+  std::visit(
+      [&](const auto& writer) {
+        if constexpr (requires { writer.AppendTail(metadata, out); }) {
+          writer.AppendTail(metadata, out);
+        } else {
+          writer.AppendTail(out);
+        }
+      },
+      writer_);
 }
 
 std::string EncodeFrame(WatchType type, const Event& event, const Form& form, bool with_columns,

@@ -1,17 +1,19 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 
+#include "api/event_list_writer.h"
 #include "herald/api/codec.h"
 #include "herald/api/event.h"
 #include "herald/api/table.h"
 #include "herald/base/clock.h"
 #include "herald/base/status.h"
-#include "server/event_list.h"
 #include "server/negotiation.h"
+#include "store/store.h"
 
 namespace herald::server {
 
@@ -32,12 +34,35 @@ struct Form {
 
 // One event as a whole answer; `now` is what ages in tables are counted from.
 std::string EncodeEvent(const Event& event, const Form& form, WallTime now);
-// An error where one of the entries is no event.
-Result<std::string> EncodeEventPage(const EventPage& page, const Form& form, WallTime now);
-// The same in pieces of at least `piece_bytes`, but for the last. REQUIRES: form is of plain JSON
-using TakePiece = std::function<void(std::string piece, bool last)>;
-Status EncodeEventPage(const EventPage& page, const Form& form, std::size_t piece_bytes,
-                       const TakePiece& take);
+
+using ListWriter = std::variant<JsonEventListWriter, JsonTableWriter, JsonPartialMetadataListWriter,
+                                ProtobufEventListWriter, ProtobufPartialMetadataListWriter>;
+
+// A ListEncoder makes the document of a list out of three parts: the head, the items, which may
+// come in any number of calls and before the head, and the tail.
+//
+// Thread-confined.
+class ListEncoder {
+ public:
+  // `now` is what ages in tables are counted from.
+  ListEncoder(const Form& form, WallTime now);
+
+  // Whether the head tells how long the items are, so that these must be measured before.
+  bool needs_length() const { return form_.media == MediaType::kProtobuf; }
+
+  // `items_bytes` matters only where needs_length().
+  void AppendHead(const ListMeta& metadata, std::size_t items_bytes, std::string* out) const;
+  // An error where one of the entries is no event.
+  Status AppendItems(std::span<const store::Entry> entries, std::string* out);
+  void AppendTail(const ListMeta& metadata, std::string* out) const;
+  // The next item is the first one again.
+  void Rewind();
+
+ private:
+  const Form form_;
+  const WallTime now_;
+  ListWriter writer_;
+};
 
 // One frame of a watch. Only the first frame with a table tells its columns.
 // REQUIRES: type != kError; form.media is not YAML

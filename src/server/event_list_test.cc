@@ -22,6 +22,12 @@ using std::chrono::seconds;
 
 constexpr std::int64_t kStart = 1'700'000'000;
 
+// A whole list in memory.
+struct EventPage {
+  std::vector<store::Entry> entries{};
+  ListMeta metadata{};
+};
+
 class EventListTest : public testing::Test {
  protected:
   void Put(const std::string& namespace_, const std::string& name,
@@ -40,11 +46,23 @@ class EventListTest : public testing::Test {
   }
 
   Result<EventPage> Read(std::string namespace_, const ListOptions& options) {
-    std::optional<Result<EventPage>> page;
-    ReadEventPage(&store_, EventFilter(std::move(namespace_), "", options), options,
-                  [&page](Result<EventPage> read) { page.emplace(std::move(read)); });
-    if (!page) return Status(StatusReason::kInternalError, "not called back");
-    return *std::move(page);
+    const auto reader = EventListReader::Make(
+        &store_, EventFilter(std::move(namespace_), "", options), options, {});
+    if (!reader) return reader.error();
+    EventPage page;
+    Status error;
+    while (!(*reader)->is_done() && error.ok()) {
+      (*reader)->Next([&](Result<std::vector<store::Entry>> chunk) {
+        if (!chunk) {
+          error = chunk.error();
+          return;
+        }
+        for (store::Entry& entry : *chunk) page.entries.push_back(std::move(entry));
+      });
+    }
+    if (!error.ok()) return error;
+    page.metadata = (*reader)->metadata();
+    return page;
   }
   Result<EventPage> Read(std::string namespace_, std::string_view query) {
     const Result<ListOptions> options =
@@ -251,6 +269,119 @@ TEST_F(EventListTest, LongValuesAreFoundByTheirBeginning) {
   Put("n", "a", [&](Event* event) { event->reason = reason; });
   Put("n", "b", [&](Event* event) { event->reason = reason + "x"; });
   EXPECT_EQ(Names("", "fieldSelector=reason%3D" + reason), "n/a");
+}
+
+class EventListReaderTest : public EventListTest {
+ protected:
+  std::shared_ptr<EventListReader> Reader(const std::string& namespace_, std::string_view query,
+                                          ReadContext context = {}) {
+    const Result<ListOptions> options =
+        ParseListOptions(http::ParseQuery(query), EventApi::kCoreV1, false, now_);
+    EXPECT_TRUE(options) << options.error().ToString();
+    const auto reader = EventListReader::Make(&store_, EventFilter(namespace_, "", *options),
+                                              *options, std::move(context));
+    EXPECT_TRUE(reader) << reader.error().ToString();
+    return *reader;
+  }
+  static std::vector<store::Entry> Chunk(EventListReader& reader) {
+    std::vector<store::Entry> entries;
+    reader.Next([&](Result<std::vector<store::Entry>> chunk) {
+      ASSERT_TRUE(chunk) << chunk.error().ToString();
+      entries = *std::move(chunk);
+    });
+    return entries;
+  }
+  // Names of all chunks.
+  static std::string Names(EventListReader& reader) {
+    std::string names;
+    while (!reader.is_done()) {
+      for (const store::Entry& entry : Chunk(reader)) {
+        if (!names.empty()) names += ' ';
+        names += entry.key.substr(kEventsPrefix.size());
+      }
+    }
+    return names;
+  }
+};
+
+TEST_F(EventListReaderTest, ReadsChunksOfOneRevisionAndTheSameOnesAgain) {
+  std::string expected;
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = fmt::format("e{:03}", i);
+    Put("n", name, [](Event* event) {
+      event->message = std::string(3'000, 'x');
+      event->last_timestamp = Time(kStart, 0);
+    });
+    expected += (i > 0 ? " n/" : "n/") + name;
+  }
+  for (const char* query : {"", "sortBy=lastOccurrence", "fieldSelector=reason%3DStarted",
+                            "fieldSelector=involvedObject.kind%3DPod", "limit=90", "since=2000s"}) {
+    SCOPED_TRACE(query);
+    const std::shared_ptr<EventListReader> reader = Reader("n", query);
+    const std::vector<store::Entry> first = Chunk(*reader);
+    EXPECT_LT(first.size(), 40U) << "a chunk is small";
+    EXPECT_FALSE(reader->is_done());
+    const std::string version = reader->metadata().resource_version;
+    Put("n", "e000a");
+    Put("n", "e050", [](Event* event) { event->message = "changed"; });
+    Names(*reader);
+    EXPECT_EQ(reader->metadata().resource_version, version);
+    const std::string token = reader->metadata().continue_;
+    reader->Rewind();
+    const std::string again = Names(*reader);
+    EXPECT_EQ(reader->metadata().continue_, token);
+    EXPECT_EQ(again.find("e000a"), std::string::npos);
+    if (std::string_view(query) == "") {
+      EXPECT_EQ(again, expected);
+    }
+    store_.Commit({.key = EventKey("n", "e000a"), .value = nullptr},
+                  [](const Result<store::Written>&) {});
+    Put("n", "e050", [](Event* event) { event->message = std::string(3'000, 'x'); });
+  }
+}
+
+TEST_F(EventListReaderTest, FindsTheSameWhereThereIsNoRoomForSorting) {
+  for (int i = 0; i < 60; ++i) {
+    Put(fmt::format("ns{}", i % 3), fmt::format("e{:02}", i), [&](Event* event) {
+      event->involved_object.name = fmt::format("pod{}", i % 4);
+      event->involved_object.kind = i % 8 < 4 ? "Pod" : "Node";
+      event->reason = i % 2 == 0 ? "Started" : "Killing";
+      event->last_timestamp = Time(kStart + (i * 37) % 60, 0);
+    });
+  }
+  for (const char* query :
+       {"fieldSelector=involvedObject.name%3Dpod1", "since=970s", "since=980s&until=960s",
+        "sortBy=lastOccurrence&fieldSelector=reason%3DKilling",
+        "sortBy=lastOccurrence&fieldSelector=involvedObject.name%3Dpod1&limit=5",
+        "sortBy=lastOccurrence&since=980s&fieldSelector=reason%3DKilling"}) {
+    for (const char* namespace_ : {"", "ns1"}) {
+      SCOPED_TRACE(std::string(query) + " in " + namespace_);
+      const std::shared_ptr<EventListReader> sorting = Reader(namespace_, query);
+      int asked = 0;
+      ReadContext context;
+      context.reserve = [&asked](std::size_t) {
+        ++asked;
+        return false;
+      };
+      const std::shared_ptr<EventListReader> reading = Reader(namespace_, query, context);
+      const std::string sorted = Names(*sorting);
+      EXPECT_FALSE(sorted.empty());
+      EXPECT_EQ(Names(*reading), sorted);
+      EXPECT_EQ(asked, 1);
+      EXPECT_EQ(reading->metadata(), sorting->metadata());
+    }
+  }
+}
+
+TEST_F(EventListReaderTest, CountsWhatRemainsOnlyBehindALimit) {
+  for (const char* name : {"a", "b", "c"}) Put("n", name);
+  const std::shared_ptr<EventListReader> limited = Reader("n", "limit=1");
+  Chunk(*limited);
+  EXPECT_TRUE(limited->is_done());
+  EXPECT_EQ(limited->metadata().remaining_item_count, 2);
+  const std::shared_ptr<EventListReader> all = Reader("n", "");
+  Chunk(*all);
+  EXPECT_FALSE(all->metadata().remaining_item_count);
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ TEST(EventRateLimit, NamesWhatIsWrongAndKeepsTheOldLimits) {
       {"limits: [{type: Server, burst: 1}]\n", "limits[0].qps: must be positive"},
       {"limits: [{type: Server, qps: 1, burst: -1}]\n", "limits[0].burst: must be positive"},
       {"limits: [{type: User, qps: 1, burst: 1, cacheSize: -1}]\n", "limits[0].cacheSize"},
-      {"limits: [{type: User, qps: 1, burst: 1, cache: 1}]\n", "limits[0].cache: there is no such"},
+      {"limits: [{type: User, qps: 1, burst: 1, cache: 1}]\n", "limits[0].cache: unknown setting"},
   };
   for (const Case& c : cases) {
     const Status status = Load(limit, c.limits);

@@ -1,15 +1,18 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/indent_json.h"
 #include "herald/base/status.h"
 #include "http/message.h"
 #include "http/server.h"
 #include "http/url.h"
 #include "server/api.h"
+#include "server/cors.h"
 #include "server/negotiation.h"
 
 namespace herald::server {
@@ -19,11 +22,16 @@ namespace herald::server {
 void AddCommonHeaders(const http::Request& request, std::string_view content_type,
                       http::Headers* headers);
 
-// What the head of a WebSocket says to a request that offers one, or why there can be none. As
-// golang.org/x/net/websocket below kube-apiserver, but that there need be no Origin, which
-// only browsers send: one subprotocol is accepted, whatever it is called.
+// The headers that accept the WebSocket a request offers, or the refusal: kBadRequest if the offer
+// is malformed, kForbidden if it comes from a foreign origin. One subprotocol is accepted, whatever
+// its name, as golang.org/x/net/websocket does below kube-apiserver.
+//
+// A browser lets any page open a WebSocket to any server, with the user's client certificate, and
+// does not ask the server for permission as it does for other requests. So the Origin header, which
+// browsers always send, must be that of the request itself or one that `cors` allows.
+// Other clients need not send it. kube-apiserver accepts every origin.
 inline constexpr std::string_view kWebSocketVersion = "13";  // of RFC 6455
-Result<http::Headers> AcceptWebSocket(const http::Request& request);
+Result<http::Headers> AcceptWebSocket(const http::Request& request, const Cors& cors);
 
 // An Exchange is one request and the answer that is being made for it: the query, what the
 // client accepts, and the headers that every answer carries. Whatever a request waits for
@@ -39,16 +47,26 @@ class Exchange {
 
   const Call& call() const { return call_; }
   const http::Request& request() const { return call_.request; }
-  const http::Query& query() const { return query_; }
+  const RequestInfo& info() const { return call_.info; }
+  const http::Query& query() const { return call_.info.query; }
   const std::shared_ptr<http::Responder>& responder() const { return responder_; }
-  // The body may be taken out by whoever reads it.
-  std::string TakeBody() { return std::move(call_.request.body); }
+  // Whether work on the body takes so long that it must leave the threads that serve everybody
+  // (the connections', the store's).
+  bool is_long_work() const { return is_long_work_; }
+  // Of the body, also after it was taken.
+  std::size_t body_bytes() const { return body_bytes_; }
+  // The body, once; an error if it is too large.
+  Result<std::string> TakeBody() {
+    if (!call_.body_error.ok()) return call_.body_error;
+    return std::move(call_.request.body);
+  }
 
   // Chooses the representation; kNotAcceptable where none is left.
   Status Accept(const Offer& offer);
   const Representation& representation() const { return representation_; }
 
-  // Each is told once in a Warning header, which kubectl prints.
+  // Adds a Warning header, which kubectl prints; the same text is added once. Kubernetes' bounds
+  // on their length apply, so most of very many are dropped.
   void Warn(std::string text);
   // Any other header that the answer shall have. REQUIRES: name is lower-case
   void SetHeader(std::string name, std::string value);
@@ -58,10 +76,12 @@ class Exchange {
   void SendJson(int code, std::string json);
   // A body that is encoded already.
   void Send(int code, std::string_view content_type, std::string body);
-  // The same with 200 and in pieces, of which one travels while the next is made. They should be
-  // of kPieceBytes or more, so that they are worth it.
+  // The same with 200 and in pieces, of which one travels while the next is made; JSON is
+  // indented where the representation wants it. An answer of less than kPieceBytes is not worth
+  // being sent in pieces. After the last piece the answer ends with End(), now or later.
   static constexpr std::size_t kPieceBytes = 128 * 1024;
   void SendPiece(std::string_view content_type, std::string piece, bool last);
+  void End();
   // After a piece, which promised something else, it cuts the answer off.
   void SendStatus(const Status& status);
   // The head of a stream. The body is the caller's to write to responder().
@@ -77,17 +97,17 @@ class Exchange {
   bool BeginGzip(http::Headers* headers);
 
   Call call_;
-  const http::Query query_;
+  const std::size_t body_bytes_;
+  const bool is_long_work_;
   const std::shared_ptr<http::Responder> responder_;
   Representation representation_;
   std::vector<std::string> warnings_;
+  std::set<std::string> warned_;  // the same, to find repetitions
+  std::size_t warning_runes_ = 0;
   http::Headers headers_;
   std::unique_ptr<Gzip> gzip_;
+  JsonIndenter indenter_;
   bool started_ = false;  // a piece was sent
 };
-
-// A JSON text with line breaks and two spaces per level, as Go's MarshalIndent writes it.
-// REQUIRES: json is valid and compact
-std::string IndentJson(std::string_view json);
 
 }  // namespace herald::server

@@ -7,23 +7,43 @@
 #include <string_view>
 #include <utility>
 
-#include "http/url.h"
+#include "api/type_meta.h"
+#include "base/too_many_requests.h"
+#include "herald/api/codec.h"
 #include "server/access_review.h"
-#include "server/authentication.h"
+#include "server/async_loop.h"
 #include "server/exchange.h"
+#include "server/impersonation.h"
+#include "server/rbac.h"
 #include "server/request_options.h"
 
 namespace herald::server {
 namespace {
 
-// How long a client that found no room should wait: as kube-apiserver's max-in-flight
-// filter says (apiserver/pkg/server/filters/maxinflight.go).
-constexpr std::chrono::seconds kRetryAfter{1};
-
 bool IsHealthPath(std::string_view path) {
   for (const std::string_view root : {"/healthz", "/livez", "/readyz"})
     if (path == root || (path.starts_with(root) && path[root.size()] == '/')) return true;
   return false;
+}
+
+// Whether the request has a body that somebody reads.
+bool HasBody(const RequestInfo& info) {
+  return info.method == "POST" || info.method == "PUT" || info.method == "PATCH" ||
+         info.method == "DELETE";
+}
+
+Status BodyTooSlow() {
+  constexpr int kRequestTimeout = 408;
+  return Status(Status::Parts{.reason = StatusReason::kTimeout,
+                              .code = kRequestTimeout,
+                              .message = "the body of the request did not arrive in time",
+                              .details = {}});
+}
+
+// The machine that a connection comes from: its address without the port.
+std::string_view HostOf(const http::Peer& peer) {
+  const std::string_view address = peer.address;
+  return address.substr(0, address.rfind(':'));
 }
 
 // In upstream's words (apiserver/pkg/server/filters/timeout.go).
@@ -74,31 +94,45 @@ class FrontDoor::Deadlines : public std::enable_shared_from_this<Deadlines> {
 class FrontDoor::CountedResponder final : public http::Responder,
                                           public std::enable_shared_from_this<CountedResponder> {
  public:
-  CountedResponder(FrontDoor* door, const http::Request& request, RequestInfo info, bool dry_run,
+  CountedResponder(FrontDoor* door, const http::Request& request, RequestInfo info,
                    std::shared_ptr<http::Responder> inner)
       : door_(door),
         info_(std::move(info)),
         audit_id_(request.headers.Get("audit-id")),
-        dry_run_(dry_run),
+        dry_run_(FindParameter(info_.query, "dryRun") != nullptr),
         begun_(door->clock_.Steady()),
         inner_(std::move(inner)) {
-    if (IsWatch()) {
-      door_->metrics_.CountLongRunning(info_, 1);
-    } else {
-      door_->in_flight_.fetch_add(1, std::memory_order_relaxed);
-    }
+    if (IsWatch()) door_->metrics_.CountLongRunning(info_, 1);
   }
 
   ~CountedResponder() override {
     if (deadline_) door_->deadlines_->Remove(*deadline_, this);
-    // Where nobody has answered, the connection makes a 500 of it.
+    // If nobody has answered, the connection makes a 500 of it.
     Count(code_.load());
-    if (IsWatch()) {
-      door_->metrics_.CountLongRunning(info_, -1);
-    } else {
-      door_->in_flight_.fetch_sub(1, std::memory_order_relaxed);
-    }
+    if (IsWatch()) door_->metrics_.CountLongRunning(info_, -1);
   }
+
+  // Takes the place of a request in flight, for the first time or for another client. False: there
+  // is no room. Watches are not counted; there are other limits for them. REQUIRES: called by one
+  // thread at a time
+  bool TakePlace(std::string_view client) {
+    if (IsWatch()) return true;
+    place_.Reset();
+    std::optional<SharedBudget::Share> place = door_->in_flight_.Take(client, 1);
+    if (!place) return false;
+    place_ = *std::move(place);
+    return true;
+  }
+  // Takes room for the body, which is returned when the request has been answered.
+  bool ReserveBody(std::string_view client, std::size_t bytes) {
+    if (body_.amount() > 0) return body_.Resize(bytes);
+    std::optional<SharedBudget::Share> room = door_->body_bytes_.Take(client, bytes);
+    if (!room) return false;
+    body_ = *std::move(room);
+    return true;
+  }
+  // Nobody waits for an answer, and none is counted.
+  void Forget() { counted_.store(true); }
 
   // At most once, before anybody can answer.
   void EndAfter(std::chrono::nanoseconds timeout) {
@@ -109,9 +143,10 @@ class FrontDoor::CountedResponder final : public http::Responder,
     // The representation is that of kube-apiserver, which in this one case does not negotiate.
     http::Request request;
     if (!audit_id_.empty()) request.headers.Add("audit-id", audit_id_);
-    SendStatus(request, TookTooLong(), *this);
+    SendStatus(request, {}, TookTooLong(), *this);
   }
 
+  void ReadBody(http::BodyReader reader) override { inner_->ReadBody(std::move(reader)); }
   void Send(http::Response response) override {
     if (answered_.exchange(true)) return;
     bytes_.fetch_add(response.body.size(), std::memory_order_relaxed);
@@ -157,6 +192,8 @@ class FrontDoor::CountedResponder final : public http::Responder,
   const SteadyTime begun_;
   const std::shared_ptr<http::Responder> inner_;
   std::optional<SteadyTime> deadline_;
+  SharedBudget::Share place_;
+  SharedBudget::Share body_;
   std::atomic<std::size_t> bytes_{0};
   std::atomic<int> code_{500};  // what it is if nobody begins to answer
   std::atomic<bool> counted_{false};
@@ -206,36 +243,197 @@ void FrontDoor::Deadlines::Sweep() {
   for (const std::shared_ptr<CountedResponder>& responder : due) responder->TimeOut();
 }
 
+// One request on its way from its head to the Api. Each step calls the next one, within the same
+// call or later from another thread; what a step waits for keeps the Admission alive.
+//
+// Confined to one thread at a time.
+class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
+ public:
+  Admission(FrontDoor* door, http::Request request, RequestInfo info, http::Peer peer,
+            std::shared_ptr<CountedResponder> responder)
+      : door_(door),
+        request_(std::move(request)),
+        info_(std::move(info)),
+        peer_(std::move(peer)),
+        responder_(std::move(responder)) {}
+
+  void Begin() {
+    if (info_.verb != "watch") {
+      // Comes even before authentication, as upstream has it.
+      const Result<std::optional<std::chrono::nanoseconds>> asked = ParseTimeout(info_.query);
+      if (!asked) return Refuse(asked.error());
+      // None, or more than the server allows, is all that the server allows.
+      const std::chrono::nanoseconds most = door_->options_.request_timeout;
+      const std::chrono::nanoseconds timeout = asked->value_or(most);
+      if (door_->deadlines_ != nullptr)
+        responder_->EndAfter(timeout.count() > 0 ? std::min(timeout, most) : most);
+    }
+    Authenticate(door_->authenticators(), request_, peer_,
+                 [self = shared_from_this()](Result<User> user) {
+                   self->user_ = std::move(user);
+                   if (self->authentication_.exchange(Step::kDone) == Step::kWaiting)
+                     self->OnUser();
+                 });
+    if (authentication_.load() == Step::kRunning && !responder_->TakePlace(HostOf(peer_))) {
+      // Not decided at once, and too many of this machine's requests wait for it already.
+      if (authentication_.exchange(Step::kGivenUp) == Step::kRunning)
+        return Refuse(TooManyRequests());
+      return OnUser();
+    }
+    // By now the answer may have come from another thread.
+    if (authentication_.exchange(Step::kWaiting) == Step::kDone) OnUser();
+  }
+
+ private:
+  // Refusals to impersonate have it whatever their code is, as with kube-apiserver.
+  static http::Headers NoSniff() { return {{"x-content-type-options", "nosniff"}}; }
+
+  enum class Step : std::uint8_t { kRunning, kWaiting, kDone, kGivenUp };
+
+  void OnUser() {
+    if (!user_) return Refuse(user_.error());
+    if (!responder_->TakePlace(user_->name)) return Refuse(TooManyRequests());
+    Result<std::optional<Impersonation>> taken =
+        Impersonation::Take(&request_.headers, *user_, info_);
+    if (!taken) return Refuse(taken.error(), NoSniff());
+    std::optional<Impersonation>& impersonation = *taken;
+    if (!impersonation) return Authorize();
+    impersonation_ = std::make_unique<Impersonation>(*std::move(impersonation));
+    Impersonate();
+  }
+
+  void Impersonate() {
+    const auto keep = shared_from_this();  // for the loop itself, between two steps
+    impersonation_loop_.Run([this] {
+      const RequestInfo* const check = impersonation_->check();
+      if (check == nullptr) return OnImpersonated();
+      door_->Authorize(*user_, *check, [self = shared_from_this()](const Decision& decision) {
+        self->impersonation_->Answer(decision.allowed, decision.reason);
+        if (self->impersonation_loop_.Again()) self->Impersonate();
+      });
+    });
+  }
+
+  void OnImpersonated() {
+    user_ = impersonation_->TakeResult();
+    if (!user_) return Refuse(user_.error(), NoSniff());
+    // From here on the request is that of the impersonated user, also in the use of resources.
+    if (!responder_->TakePlace(user_->name)) return Refuse(TooManyRequests());
+    Authorize();
+  }
+
+  void Authorize() {
+    door_->Authorize(*user_, info_, [self = shared_from_this()](const Decision& decision) {
+      self->OnDecision(decision);
+    });
+  }
+
+  void OnDecision(const Decision& decision) {
+    if (!decision.allowed) return Refuse(ForbiddenStatus(*user_, info_, decision.reason));
+    if (info_.path == "/metrics" && info_.verb == "get")
+      return responder_->Send(door_->MetricsPage(request_));
+    if (HasBody(info_)) return ReadBody();
+    Proceed();
+  }
+
+  void ReadBody() {
+    responder_->ReadBody(
+        {.max_bytes = IsReview(info_) ? kMaxReviewBytes : kMaxRequestBytes,
+         .reserve =
+             [self = shared_from_this()](std::size_t bytes) {
+               return self->responder_->ReserveBody(self->user_->name, bytes);
+             },
+         .done = [self = shared_from_this()](
+                     Result<std::string> body) { self->OnBody(std::move(body)); }});
+  }
+
+  void OnBody(Result<std::string> body) {
+    if (body) {
+      request_.body = *std::move(body);
+    } else if (body.error().Is(StatusReason::kCancelled)) {
+      return responder_->Forget();
+    } else if (body.error().Is(StatusReason::kTooManyRequests)) {
+      return Refuse(TooManyRequests());
+    } else if (body.error().Is(StatusReason::kTimeout)) {
+      return Refuse(BodyTooSlow());
+    } else {
+      // The Api refuses it, if nothing else is wrong with the request.
+      body_error_ = IsReview(info_) ? ReviewTooLarge() : TooLarge();
+    }
+    Proceed();
+  }
+
+  void Proceed() {
+    const bool is_review = IsReview(info_);
+    Call call{.request = std::move(request_),
+              .body_error = std::move(body_error_),
+              .info = std::move(info_),
+              .user = *std::move(user_),
+              .client_address = std::move(peer_.address)};
+    if (is_review)
+      return AnswerReview(std::make_shared<Exchange>(std::move(call), responder_),
+                          door_->authorizer(), door_->clock_.Now());
+    door_->api_->Handle(std::move(call), responder_);
+  }
+
+  void Refuse(const Status& status, http::Headers headers = {}) {
+    SendStatus(request_, info_.query, status, *responder_, std::move(headers));
+  }
+
+  FrontDoor* const door_;
+  http::Request request_;
+  RequestInfo info_;
+  http::Peer peer_;
+  const std::shared_ptr<CountedResponder> responder_;
+  std::atomic<Step> authentication_{Step::kRunning};
+  Result<User> user_ = User();
+  std::unique_ptr<Impersonation> impersonation_;  // null: the user acts as itself
+  AsyncLoop impersonation_loop_;
+  Status body_error_;
+};
+
 FrontDoor::FrontDoor(store::Store* store, Options options)
     : store_(store),
-      options_(options),
+      options_(std::move(options)),
       clock_(options_.clock != nullptr ? *options_.clock : SystemClock()),
       deadlines_(options_.executor != nullptr ? std::make_shared<Deadlines>(options_.executor)
                                               : nullptr),
-      ways_(std::make_shared<Ways>()),
-      rbac_(std::make_shared<Rbac>()) {}
+      in_flight_(options_.max_requests_in_flight),
+      body_bytes_(options_.max_body_bytes_in_flight),
+      authenticators_(std::make_shared<Authenticators>()),
+      authorizer_(std::make_shared<Rbac>()) {}
 
 FrontDoor::~FrontDoor() = default;
 
-void FrontDoor::SetAuthenticators(std::vector<std::unique_ptr<Authenticator>> ways) {
-  auto shared = std::make_shared<const Ways>(std::move(ways));
+void FrontDoor::SetAuthenticators(Authenticators authenticators) {
+  auto shared = std::make_shared<const Authenticators>(std::move(authenticators));
   const MutexLock lock(mu_);
-  ways_ = std::move(shared);
+  authenticators_ = std::move(shared);
 }
 
-void FrontDoor::SetRbac(Rbac rbac) {
-  auto shared = std::make_shared<const Rbac>(std::move(rbac));
+void FrontDoor::SetAuthorizer(std::shared_ptr<const Authorizer> authorizer) {
   const MutexLock lock(mu_);
-  rbac_ = std::move(shared);
+  authorizer_ = std::move(authorizer);
 }
 
-bool FrontDoor::Allows(const User& user, const RequestInfo& request) const {
-  std::shared_ptr<const Rbac> rbac;
-  {
-    const MutexLock lock(mu_);
-    rbac = rbac_;
-  }
-  return rbac->Allows(user, request);
+std::shared_ptr<const Authenticators> FrontDoor::authenticators() const {
+  const MutexLock lock(mu_);
+  return authenticators_;
+}
+
+std::shared_ptr<const Authorizer> FrontDoor::authorizer() const {
+  const MutexLock lock(mu_);
+  return authorizer_;
+}
+
+void FrontDoor::Authorize(const User& user, const RequestInfo& request,
+                          Authorizer::Done done) const {
+  std::shared_ptr<const Authorizer> asked = authorizer();
+  const Authorizer& borrowed = *asked;
+  borrowed.Authorize(user, request,
+                     [asked = std::move(asked), done = std::move(done)](Decision decision) {
+                       done(std::move(decision));
+                     });
 }
 
 void FrontDoor::SetApi(Api* api) { api_ = api; }
@@ -247,84 +445,55 @@ void FrontDoor::SetConnectionStats(std::function<http::ServerStats()> connection
 
 void FrontDoor::SetStopping() { stopping_.store(true); }
 
-Result<User> FrontDoor::WhoIs(const http::Request& request, const http::Peer& peer) const {
-  std::shared_ptr<const Ways> ways;
-  {
-    const MutexLock lock(mu_);
-    ways = ways_;
-  }
-  return Authenticate(*ways, request, peer);
-}
-
 void FrontDoor::Handle(http::Request request, const http::Peer& peer,
                        std::shared_ptr<http::Responder> responder) {
   RequestInfo info = ParseRequestInfo(request.method, request.target);
-  if (IsHealthPath(info.path)) {  // whatever the method, as kube-apiserver does
-    responder->Send(Health(request, peer, info));
-    return;
-  }
-  const http::Query query = http::ParseQuery(http::SplitTarget(request.target).second);
-  const auto counted = std::make_shared<CountedResponder>(
-      this, request, info, FindParameter(query, "dryRun") != nullptr, std::move(responder));
-  if (info.verb != "watch") {
-    // Comes even before the question who is asking, as upstream has it.
-    const Result<std::optional<std::chrono::nanoseconds>> asked = ParseTimeout(query);
-    if (!asked) {
-      SendStatus(request, asked.error(), *counted);
-      return;
+  if (http::Headers cors = options_.cors.ResponseHeaders(request.headers); !cors.empty()) {
+    if (request.method == "OPTIONS") {  // a browser asks whether it may send a request
+      AddCommonHeaders(request, "", &cors);
+      return responder->Send({.status = 204, .headers = std::move(cors)});
     }
-    // None, or more than there is, is all that there is.
-    const std::chrono::nanoseconds timeout = asked->value_or(options_.request_timeout);
-    if (deadlines_ != nullptr)
-      counted->EndAfter(timeout.count() > 0 ? std::min(timeout, options_.request_timeout)
-                                            : options_.request_timeout);
+    responder = AddHeaders(std::move(responder), std::move(cors));
   }
-  Result<User> user = WhoIs(request, peer);
-  if (!user) {
-    SendStatus(request, user.error(), *counted);
-    return;
-  }
-  if (IsAccessReview(info)) {
-    AnswerAccessReview(
-        request, [&](const RequestInfo& asked) { return Allows(*user, asked); }, *counted);
-    return;
-  }
-  if (!Allows(*user, info)) {
-    SendStatus(request, ForbiddenStatus(*user, info), *counted);
-    return;
-  }
-  if (info.path == "/metrics" && info.verb == "get") {
-    std::function<http::ServerStats()> connections;
-    {
-      const MutexLock lock(mu_);
-      connections = connections_;
-    }
-    http::Response response = PlainText(
-        request, 200,
-        metrics_.Text(store_->Stats(), connections ? connections() : http::ServerStats{}));
-    response.headers.Set("content-type", "text/plain; version=0.0.4; charset=utf-8");
-    counted->Send(std::move(response));
-    return;
-  }
-  if (info.verb != "watch" &&
-      in_flight_.load(std::memory_order_relaxed) > options_.max_requests_in_flight) {
-    SendStatus(request,
-               Status(Status::Parts{.reason = StatusReason::kTooManyRequests,
-                                    .message = "Too many requests, please try again later.",
-                                    .details = {},
-                                    .retry_after = kRetryAfter}),
-               *counted);
-    return;
-  }
-  api_->Handle({.request = std::move(request),
-                .info = std::move(info),
-                .user = *std::move(user),
-                .client_address = peer.address},
-               counted);
+  if (IsHealthPath(info.path))  // with any method, as kube-apiserver does
+    return AnswerHealth(std::move(request), peer, std::move(info), std::move(responder));
+  auto counted = std::make_shared<CountedResponder>(this, request, info, std::move(responder));
+  std::make_shared<Admission>(this, std::move(request), std::move(info), peer, std::move(counted))
+      ->Begin();
 }
 
-http::Response FrontDoor::Health(const http::Request& request, const http::Peer& peer,
-                                 const RequestInfo& info) const {
+http::Response FrontDoor::MetricsPage(const http::Request& request) const {
+  std::function<http::ServerStats()> connections;
+  {
+    const MutexLock lock(mu_);
+    connections = connections_;
+  }
+  http::Response response =
+      PlainText(request, 200,
+                metrics_.Text(store_->Stats(), connections ? connections() : http::ServerStats{}));
+  response.headers.Set("content-type", "text/plain; version=0.0.4; charset=utf-8");
+  return response;
+}
+
+void FrontDoor::AnswerHealth(http::Request request, const http::Peer& peer, RequestInfo info,
+                             std::shared_ptr<http::Responder> responder) const {
+  if (FindParameter(info.query, "verbose") == nullptr)
+    return responder->Send(Health(request, info, false));
+  // Kept until it is known who is asking.
+  struct Probe {
+    http::Request request;
+    http::Peer peer;
+  };
+  const auto probe = std::make_shared<const Probe>(Probe{std::move(request), peer});
+  Authenticate(authenticators(), probe->request, probe->peer,
+               [this, probe, info = std::move(info),
+                responder = std::move(responder)](const Result<User>& user) {
+                 responder->Send(Health(probe->request, info, user.has_value()));
+               });
+}
+
+http::Response FrontDoor::Health(const http::Request& request, const RequestInfo& info,
+                                 bool verbose) const {
   struct Check {
     std::string_view name;
     bool ok;
@@ -337,13 +506,9 @@ http::Response FrontDoor::Health(const http::Request& request, const http::Peer&
   if (root != "livez") checks.push_back({"store", store_->Health().ok()});
   if (root == "readyz") checks.push_back({"shutdown", !stopping_.load()});
 
-  bool verbose = false;
   std::vector<std::string> excluded;
-  for (const auto& [name, value] : http::ParseQuery(http::SplitTarget(request.target).second)) {
-    if (name == "verbose") verbose = true;
+  for (const auto& [name, value] : info.query)
     if (name == "exclude") excluded.push_back(value);
-  }
-  verbose = verbose && WhoIs(request, peer).has_value();
 
   // /readyz/store asks for one check alone.
   const std::string_view one =

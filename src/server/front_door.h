@@ -8,41 +8,54 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/shared_budget.h"
 #include "herald/base/clock.h"
 #include "herald/base/executor.h"
 #include "http/server.h"
 #include "server/api.h"
+#include "server/authentication.h"
+#include "server/cors.h"
 #include "server/identity.h"
 #include "server/metrics.h"
-#include "server/rbac.h"
+#include "server/request_info.h"
 #include "store/store.h"
 
 namespace herald::server {
 
-// The FrontDoor stands between the connections and the Api: it finds out who is asking,
-// whether they may, and whether there is room; it counts what was answered; and it
-// answers what belongs to the running of the server itself: health and metrics.
+// The FrontDoor stands between the connections and the Api. It decides by the head of a request
+// who sent it, whether they may, and whether there is room; only then it reads the body and passes
+// the request on. It counts what was answered, and it answers itself what concerns the running of
+// the server: health and metrics, and reviews of what users may do.
 //
-//   connection -> [ health | who? -> may they? -> metrics | -> room? ] -> Api
+//   head -> [ health | who? -> room? -> as whom? -> may they? -> metrics | -> body ] -> Api
 //
-// It also keeps the time: a request that is no watch and has no answer by its deadline gets 504
-// Timeout. What it asked for goes on and may still be done, as with kube-apiserver.
+// So a client without credentials, or without the permission, cannot make the server buffer
+// anything. Requests in flight and bytes of bodies are shared among users (SharedBudget): one that
+// takes all it can get leaves as much for the others.
 //
-// /healthz, /livez and /readyz are open to everyone, for probes have no credentials;
-// they tell nothing but "ok", unless asked verbosely, which needs credentials.
+// It also keeps the time: a request that is not a watch and has no answer by its deadline gets 504
+// Timeout. The work goes on and may still be done, as with kube-apiserver.
+//
+// /healthz, /livez and /readyz are open to everyone, because probes have no credentials; the
+// answer is "ok" and nothing more, unless `verbose` is asked for, which needs credentials.
 //
 // Thread-safe.
 class FrontDoor {
  public:
   struct Options {
     const Clock* clock = nullptr;  // borrowed; null: SystemClock()
-    // Requests being answered at once, watches excluded; above it 429.
+    // Requests that are being read or answered, watches excluded; above it 429. One user gets at
+    // most half of them.
     std::size_t max_requests_in_flight = 4000;
+    // Bytes of the bodies of these; above it 429. One user gets at most half of them.
+    std::size_t max_body_bytes_in_flight = std::size_t{256} * 1024 * 1024;
     // How long a request other than a watch may take; clients may ask for less (`timeout`).
     std::chrono::nanoseconds request_timeout = std::chrono::seconds(60);
     // Where deadlines are kept. Borrowed; stopped before the FrontDoor goes. Null: there
     // are none.
     Executor* executor = nullptr;
+    // Which pages of other servers may read responses.
+    Cors cors{};
   };
 
   // The store is borrowed and outlives the FrontDoor. Nobody is known and nobody may do
@@ -53,16 +66,16 @@ class FrontDoor {
   FrontDoor& operator=(const FrontDoor&) = delete;
 
   // Both may be set again at any time; requests that came before are not affected.
-  void SetAuthenticators(std::vector<std::unique_ptr<Authenticator>> ways);
-  void SetRbac(Rbac rbac);
+  void SetAuthenticators(Authenticators authenticators);
+  void SetAuthorizer(std::shared_ptr<const Authorizer> authorizer);
 
-  // For ApiOptions.
-  bool Allows(const User& user, const RequestInfo& request) const;
+  // Whether the user may do that. For ApiOptions.
+  void Authorize(const User& user, const RequestInfo& request, Authorizer::Done done) const;
 
   // What authenticated and permitted requests are handed to; set once, before the first
   // request. Borrowed.
   void SetApi(Api* api);
-  // Asked for what /metrics shows of connections. There may be requests already.
+  // Called for what /metrics shows of connections. There may be requests already.
   void SetConnectionStats(std::function<http::ServerStats()> connections);
 
   // From now on /readyz fails, so that load balancers look elsewhere.
@@ -73,28 +86,32 @@ class FrontDoor {
               std::shared_ptr<http::Responder> responder);
 
  private:
-  using Ways = std::vector<std::unique_ptr<Authenticator>>;
+  class Admission;
   class CountedResponder;
   class Deadlines;
 
-  Result<User> WhoIs(const http::Request& request, const http::Peer& peer) const;
-  http::Response Health(const http::Request& request, const http::Peer& peer,
-                        const RequestInfo& info) const;
+  void AnswerHealth(http::Request request, const http::Peer& peer, RequestInfo info,
+                    std::shared_ptr<http::Responder> responder) const;
+  http::Response Health(const http::Request& request, const RequestInfo& info, bool verbose) const;
+  http::Response MetricsPage(const http::Request& request) const;
+  std::shared_ptr<const Authorizer> authorizer() const;
+  std::shared_ptr<const Authenticators> authenticators() const;
 
   store::Store* const store_;
   const Options options_;
   const Clock& clock_;
   Metrics metrics_;
   const std::shared_ptr<Deadlines> deadlines_;
+  SharedBudget in_flight_;
+  SharedBudget body_bytes_;
   Api* api_ = nullptr;
   std::atomic<bool> stopping_{false};
-  std::atomic<std::size_t> in_flight_{0};
 
   // Held only to copy or to replace what it guards.
   mutable Mutex mu_;
   std::function<http::ServerStats()> connections_ GUARDED_BY(mu_);
-  std::shared_ptr<const Ways> ways_ GUARDED_BY(mu_);
-  std::shared_ptr<const Rbac> rbac_ GUARDED_BY(mu_);
+  std::shared_ptr<const Authenticators> authenticators_ GUARDED_BY(mu_);
+  std::shared_ptr<const Authorizer> authorizer_ GUARDED_BY(mu_);
 };
 
 }  // namespace herald::server

@@ -192,6 +192,12 @@ std::string Metrics::Text(const store::StoreStats& store,
   figure("herald_store_evicted_total", "counter",
          "Events that had to go before their time to keep within the cap on disk size.",
          store.evicted);
+  figure("herald_clock_jumps_total", "counter",
+         "Jumps of the wall clock, after each of which nothing expires for ten minutes.",
+         store.clock_jumps);
+  figure("herald_store_expiry_held", "gauge",
+         "1 while nothing expires because the wall clock jumped or the machine was rebooted.",
+         store.expiry_held ? 1 : 0);
   figure("herald_store_watches", "gauge", "Readers of changes.", store.watches);
   figure("herald_http_connections", "gauge", "Connections that are open.", connections.connections);
   figure("herald_http_streams", "gauge", "Requests that are being answered.", connections.streams);

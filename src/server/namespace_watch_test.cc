@@ -1,5 +1,6 @@
 #include "server/namespace_watch.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,15 +20,18 @@ using std::chrono::seconds;
 
 class NamespaceWatchTest : public testing::Test {
  protected:
-  void Put(const std::string& namespace_) {
-    store_.Commit({.key = EventKey(namespace_, "e"),
-                   .value = std::make_shared<const std::string>(EncodeStored({}))},
+  void Put(const std::string& namespace_, const std::string& name = "e", int created = 0) {
+    Event event;
+    event.metadata.creation_timestamp = Time(1'600'000'000 + created, 0);
+    store_.Commit({.key = EventKey(namespace_, name),
+                   .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>&) {});
   }
-  void Delete(const std::string& namespace_) {
-    store_.Commit({.key = EventKey(namespace_, "e"), .value = nullptr},
+  void Delete(const std::string& namespace_, const std::string& name = "e") {
+    store_.Commit({.key = EventKey(namespace_, name), .value = nullptr},
                   [](const Result<store::Written>&) {});
   }
+  void Run() { executor_.RunUntilIdle(); }
   void Pass(seconds time) {
     clock_.Advance(time);
     executor_.RunUntilIdle();
@@ -36,6 +40,7 @@ class NamespaceWatchTest : public testing::Test {
     request.timeout = seconds(60);
     auto responder = std::make_shared<TestResponder>();
     EXPECT_TRUE(watches_.Open(std::move(request), responder, [] {}).ok());
+    Run();
     return responder;
   }
   // "ADDED default, DELETED shop"
@@ -61,23 +66,97 @@ class NamespaceWatchTest : public testing::Test {
     return options;
   }()};
   Executor executor_{{.threads = 0, .clock = &clock_}};
-  NamespaceWatches watches_{&store_, &executor_};
+  Namespaces namespaces_{&store_, clock_.Now()};
+  NamespaceWatches watches_{&store_, &namespaces_, &executor_};
 };
 
-TEST_F(NamespaceWatchTest, TellsWhichComeAndGo) {
+// At once: no time passes.
+TEST_F(NamespaceWatchTest, SendsAddedWithTheFirstEventAndDeletedWithTheLast) {
   const auto all = Open({});
   const auto one = Open({.name = "shop"});
   const auto later = Open({.initial_events = false});
   EXPECT_EQ(Frames(*all), "ADDED default, ADDED kube-system");
   EXPECT_EQ(Frames(*one), "");
+  EXPECT_EQ(Frames(*later), "");
   Put("shop");
-  Pass(seconds(6));
+  Run();
   EXPECT_EQ(Frames(*all), "ADDED default, ADDED kube-system, ADDED shop");
   EXPECT_EQ(Frames(*one), "ADDED shop");
   EXPECT_EQ(Frames(*later), "ADDED shop");
+  Put("shop", "f");
   Delete("shop");
-  Pass(seconds(6));
+  Run();
+  EXPECT_EQ(Frames(*one), "ADDED shop");
+  Delete("shop", "f");
+  Run();
   EXPECT_EQ(Frames(*one), "ADDED shop, DELETED shop");
+  Put("shop");
+  Run();
+  EXPECT_EQ(Frames(*one), "ADDED shop, DELETED shop, ADDED shop");
+}
+
+TEST_F(NamespaceWatchTest, ChangesThatAreTakenTogetherGiveTheirResult) {
+  Put("shop");
+  const auto all = Open({});
+  Delete("shop");
+  Put("shop", "f");  // the namespace was gone for a moment that nobody saw
+  Put("a");
+  Delete("a");
+  Run();
+  EXPECT_EQ(Frames(*all), "ADDED default, ADDED kube-system, ADDED shop, ADDED a, DELETED a");
+}
+
+TEST_F(NamespaceWatchTest, DefaultStaysWithoutEvents) {
+  Put("default");
+  const auto all = Open({});
+  Delete("default");
+  Run();
+  EXPECT_EQ(Frames(*all), "ADDED default, ADDED kube-system");
+}
+
+TEST_F(NamespaceWatchTest, WatchesTheStoreOnlyWhileSomebodyWatches) {
+  EXPECT_EQ(store_.Stats().watches, 0U);
+  const auto first = Open({});
+  const auto second = Open({});
+  EXPECT_EQ(store_.Stats().watches, 1U);
+  first->Close();
+  EXPECT_EQ(store_.Stats().watches, 1U);
+  second->Close();
+  Run();
+  EXPECT_EQ(store_.Stats().watches, 0U);
+  const auto third = Open({.name = "shop"});
+  Put("shop");
+  Run();
+  EXPECT_EQ(Frames(*third), "ADDED shop");
+}
+
+TEST_F(NamespaceWatchTest, SendsTheSameCreationTimestampAsAList) {
+  Put("shop", "a", 50);
+  Put("shop", "b", 40);
+  Put("shop", "c", 60);
+  const auto list = [this] {
+    std::string text;
+    namespaces_.Read([&](const Result<NamespaceList>& read) {
+      for (const NamespaceInfo& info : read->items)
+        text += fmt::format("{}={} ", info.name, info.created.seconds() - 1'600'000'000);
+    });
+    return text;
+  };
+  // The oldest event's; without events, the start of the server.
+  EXPECT_EQ(list(), "default=100000000 kube-system=100000000 shop=40 ");
+  const auto client = Open({.name = "shop"});
+  EXPECT_NE(client->body().find(R"("creationTimestamp":"2020-09-13T12:27:20Z")"), std::string::npos)
+      << client->body();
+  // It does not change while there are events, and is forgotten with the last one.
+  Delete("shop", "b");
+  Run();
+  EXPECT_EQ(list(), "default=100000000 kube-system=100000000 shop=40 ");
+  Delete("shop", "a");
+  Delete("shop", "c");
+  Run();
+  Put("shop", "d", 70);
+  Run();
+  EXPECT_EQ(list(), "default=100000000 kube-system=100000000 shop=70 ");
 }
 
 TEST_F(NamespaceWatchTest, EndsAtItsTimeAndWithTheServer) {
@@ -88,6 +167,7 @@ TEST_F(NamespaceWatchTest, EndsAtItsTimeAndWithTheServer) {
   EXPECT_TRUE(client->ended());
   const auto second = Open({});
   watches_.Stop();
+  EXPECT_EQ(store_.Stats().watches, 0U);
   EXPECT_TRUE(second->ended());
   EXPECT_EQ(watches_.Open({}, std::make_shared<TestResponder>(), [] {}).code(), 503);
 }

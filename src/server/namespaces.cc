@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -15,7 +16,7 @@
 namespace herald::server {
 namespace {
 
-constexpr std::array<std::string_view, 2> kAlwaysThere = {"default", "kube-system"};
+constexpr std::array<std::string_view, 2> kPermanent = {"default", "kube-system"};
 
 // A uid that is the same wherever and whenever one asks: nothing is stored that could
 // remember one. Shaped as a UUID of version 8, "whatever the implementor likes".
@@ -31,34 +32,82 @@ std::string UidOf(std::string_view name) {
 }
 
 // The names are DNS labels, so nothing in them needs an escape.
-std::string MetadataJson(std::string_view name, store::Revision revision) {
-  return fmt::format(R"({{"name":"{}","uid":"{}","resourceVersion":"{}","labels":)"
-                     R"({{"kubernetes.io/metadata.name":"{}"}}}})",
-                     name, UidOf(name), revision, name);
+std::string MetadataJson(const NamespaceInfo& info, store::Revision revision) {
+  return fmt::format(R"({{"name":"{0}","uid":"{1}","resourceVersion":"{2}","creationTimestamp":)"
+                     R"("{3}","labels":{{"kubernetes.io/metadata.name":"{0}"}}}})",
+                     info.name, UidOf(info.name), revision, info.created.ToString());
 }
 
-std::string MembersJson(std::string_view name, store::Revision revision) {
+std::string MembersJson(const NamespaceInfo& info, store::Revision revision) {
   return fmt::format(
       R"("metadata":{},"spec":{{"finalizers":["kubernetes"]}},"status":{{"phase":"Active"}})",
-      MetadataJson(name, revision));
+      MetadataJson(info, revision));
+}
+
+// Nothing where the entry cannot be read or has no time.
+std::optional<Time> CreationOf(const store::Entry& entry) {
+  const Result<Event> event = DecodeStored(entry);
+  if (!event || event->metadata.creation_timestamp.is_zero()) return std::nullopt;
+  return event->metadata.creation_timestamp;
 }
 
 std::string_view MetaName(MetaVersion version) {
   return version == MetaVersion::kV1 ? "meta.k8s.io/v1" : "meta.k8s.io/v1beta1";
 }
 
-// Skips from namespace to namespace, one key each.
-class Scan : public std::enable_shared_from_this<Scan> {
+}  // namespace
+
+bool IsPermanentNamespace(std::string_view name) {
+  return std::ranges::find(kPermanent, name) != kPermanent.end();
+}
+
+// Since when namespaces have been there. Thread-safe.
+class Namespaces::Table {
  public:
-  Scan(store::Store* store, std::function<void(Result<NamespaceList>)> done)
-      : store_(store), done_(std::move(done)), names_(kAlwaysThere.begin(), kAlwaysThere.end()) {}
+  explicit Table(WallTime started) : started_(started) {}
+
+  std::optional<Time> Find(const std::string& name) const {
+    const MutexLock lock(mu_);
+    const auto found = created_.find(name);
+    if (found != created_.end()) return found->second;
+    return std::nullopt;
+  }
+  // Where two add it at once, the first one counts. Without a time it is there since the start.
+  Time Insert(const std::string& name, std::optional<Time> created) {
+    const MutexLock lock(mu_);
+    return created_.emplace(name, created.value_or(started_)).first->second;
+  }
+  void Remove(const std::string& name) {
+    const MutexLock lock(mu_);
+    created_.erase(name);
+  }
+  std::set<std::string> Names() const {
+    const MutexLock lock(mu_);
+    std::set<std::string> names;
+    for (const auto& [name, created] : created_) names.insert(name);
+    return names;
+  }
+
+ private:
+  const Time started_;
+  mutable Mutex mu_;
+  std::map<std::string, Time> created_ GUARDED_BY(mu_);  // as many as there are namespaces
+};
+
+// Skips from namespace to namespace: one event of each that is known, and the first kMaxRead of
+// one that is not.
+class Namespaces::Scan : public std::enable_shared_from_this<Scan> {
+ public:
+  Scan(store::Store* store, std::shared_ptr<Table> table,
+       std::function<void(Result<NamespaceList>)> done)
+      : store_(store), table_(std::move(table)), done_(std::move(done)), gone_(table_->Names()) {}
 
   void Run() {
     loop_.Run([this] {
       store::Query query;
       query.start = start_;
-      query.end = PrefixEnd(kEventsPrefix);
-      query.limit = 1;
+      query.end = PrefixEnd(unknown_.empty() ? std::string(kEventsPrefix) : start_);
+      query.limit = unknown_.empty() ? 1 : kMaxRead;
       query.at = revision_;
       store_->Read(std::move(query), [self = shared_from_this()](Result<store::Page> page) {
         if (self->Take(std::move(page)) && self->loop_.Again()) self->Run();
@@ -74,68 +123,109 @@ class Scan : public std::enable_shared_from_this<Scan> {
       return false;
     }
     revision_ = page->revision;
+    if (!unknown_.empty()) {
+      std::optional<Time> oldest;
+      for (const store::Entry& entry : page->entries) {
+        const std::optional<Time> created = CreationOf(entry);
+        if (created && (!oldest || *created < *oldest)) oldest = created;
+      }
+      Found(std::exchange(unknown_, {}), oldest);
+      return true;
+    }
     if (page->entries.empty()) {
-      NamespaceList list;
-      list.names.assign(names_.begin(), names_.end());
-      list.revision = revision_;
-      done_(std::move(list));
+      Finish();
       return false;
     }
     const std::string name(NamespaceOfKey(page->entries.front().key));
-    names_.insert(name);
-    start_ = PrefixEnd(EventKeyPrefix(name));
+    if (const std::optional<Time> known = table_->Find(name)) {
+      Found(name, known);
+    } else {
+      unknown_ = name;
+      start_ = EventKeyPrefix(name);
+    }
     return true;
   }
 
+  void Found(const std::string& name, std::optional<Time> created) {
+    found_.emplace(name, table_->Insert(name, created));
+    gone_.erase(name);
+    start_ = PrefixEnd(EventKeyPrefix(name));
+  }
+
+  void Finish() {
+    for (const std::string_view name : kPermanent) {
+      if (!found_.contains(std::string(name))) Found(std::string(name), std::nullopt);
+    }
+    for (const std::string& name : gone_) table_->Remove(name);
+    NamespaceList list{.revision = revision_};
+    for (const auto& [name, created] : found_) list.items.push_back({name, created});
+    done_(std::move(list));
+  }
+
   store::Store* const store_;
+  const std::shared_ptr<Table> table_;
   const std::function<void(Result<NamespaceList>)> done_;
   AsyncLoop loop_;
-  std::set<std::string> names_;
+  std::map<std::string, Time> found_;
+  std::set<std::string> gone_;  // those that were known before and have not been found yet
   std::string start_{kEventsPrefix};
+  std::string unknown_;           // the namespace whose events are read; empty: none
   store::Revision revision_ = 0;  // of the first page; the others are read there, too
 };
 
-}  // namespace
+Namespaces::Namespaces(store::Store* store, WallTime started)
+    : store_(store), table_(std::make_shared<Table>(started)) {}
 
-void ReadNamespaces(store::Store* store, std::function<void(Result<NamespaceList>)> done) {
-  std::make_shared<Scan>(store, std::move(done))->Run();
+void Namespaces::Read(std::function<void(Result<NamespaceList>)> done) {
+  std::make_shared<Scan>(store_, table_, std::move(done))->Run();
 }
 
-std::string NamespaceJson(std::string_view name, store::Revision revision) {
-  return fmt::format(R"({{"kind":"Namespace","apiVersion":"v1",{}}})", MembersJson(name, revision));
+NamespaceInfo Namespaces::Add(const std::string& name, const store::Entry& first) {
+  return {name, table_->Insert(name, CreationOf(first))};
+}
+
+void Namespaces::Remove(const std::string& name) { table_->Remove(name); }
+
+std::string NamespaceJson(const NamespaceInfo& info, store::Revision revision) {
+  return fmt::format(R"({{"kind":"Namespace","apiVersion":"v1",{}}})", MembersJson(info, revision));
 }
 
 std::string NamespaceListJson(const NamespaceList& list) {
   std::string json = fmt::format(
       R"({{"kind":"NamespaceList","apiVersion":"v1","metadata":{{"resourceVersion":"{}"}},"items":[)",
       list.revision);
-  for (const std::string& name : list.names) {
+  for (const NamespaceInfo& info : list.items) {
     if (json.back() != '[') json += ',';
-    json += '{' + MembersJson(name, list.revision) + '}';
+    json += '{' + MembersJson(info, list.revision) + '}';
   }
   return json += "]}\n";
 }
 
 std::string NamespaceTableJson(const NamespaceList& list, TableObject object, MetaVersion version,
-                               bool with_columns) {
+                               bool with_columns, WallTime now) {
   constexpr std::string_view kColumns =
       R"([{"name":"Name","type":"string","format":"name","description":"The name.","priority":0},)"
       R"({"name":"Status","type":"string","format":"","description":"Always Active.","priority":0},)"
-      R"({"name":"Age","type":"string","format":"","description":"Not known.","priority":0}])";
+      R"({"name":"Age","type":"string","format":"","description":"Since the oldest known event.","priority":0}])";
   std::string json =
       fmt::format(R"({{"kind":"Table","apiVersion":"{}","metadata":{{"resourceVersion":"{}"}},)"
                   R"("columnDefinitions":{},"rows":[)",
                   MetaName(version), list.revision, with_columns ? kColumns : "null");
-  for (const std::string& name : list.names) {
+  for (const NamespaceInfo& info : list.items) {
     if (json.back() != '[') json += ',';
     std::string shown = "null";
     if (object == TableObject::kObject) {
-      shown = NamespaceJson(name, list.revision);
+      shown = NamespaceJson(info, list.revision);
     } else if (object == TableObject::kMetadata) {
       shown = fmt::format(R"({{"kind":"PartialObjectMetadata","apiVersion":"{}","metadata":{}}})",
-                          MetaName(version), MetadataJson(name, list.revision));
+                          MetaName(version), MetadataJson(info, list.revision));
     }
-    json += fmt::format(R"({{"cells":["{}","Active","<unknown>"],"object":{}}})", name, shown);
+    // An event may have been created by a clock that is ahead of ours.
+    const std::chrono::nanoseconds age =
+        std::max(std::chrono::seconds(0),
+                 std::chrono::seconds(Time(now).seconds() - info.created.seconds()));
+    json += fmt::format(R"({{"cells":["{}","Active","{}"],"object":{}}})", info.name,
+                        HumanDuration(age), shown);
   }
   return json += "]}\n";
 }

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/uuid.h"
@@ -110,17 +112,33 @@ Status SetNamespace(std::string_view namespace_, ObjectMeta* metadata) {
 void DropRepeatedOwners(ObjectMeta* metadata, std::vector<std::string>* warnings) {
   std::vector<OwnerReference>& owners = metadata->owner_references;
   if (owners.size() < 2) return;
+  const auto before = [](const OwnerReference* a, const OwnerReference* b) {
+    const auto members = [](const OwnerReference& o) {
+      return std::tie(o.uid, o.name, o.kind, o.api_version, o.controller, o.block_owner_deletion);
+    };
+    return members(*a) < members(*b);
+  };
+  // A client chooses how many there are, so they must not be compared each with each.
+  std::set<const OwnerReference*, decltype(before)> seen(before);
   std::vector<OwnerReference> unique;
+  unique.reserve(owners.size());  // so that those in `seen` stay in their places
+  // Kubernetes shows 4,096 characters of warnings at most.
+  constexpr std::size_t kMaxShown = 5000;
+  std::string repeated;
   for (OwnerReference& owner : owners) {
-    if (std::ranges::find(unique, owner) != unique.end()) {
-      warnings->push_back(fmt::format(
-          ".metadata.ownerReferences contains duplicate entries; API server dedups owner "
-          "references in 1.20+, and may reject such requests as early as 1.24; please fix your "
-          "requests; duplicate UID(s) observed: {}",
-          owner.uid));
+    if (seen.contains(&owner)) {
+      if (repeated.size() < kMaxShown) repeated += (repeated.empty() ? "" : ", ") + owner.uid;
     } else {
       unique.push_back(std::move(owner));
+      seen.insert(&unique.back());
     }
+  }
+  if (unique.size() < owners.size()) {
+    warnings->push_back(fmt::format(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner "
+        "references in 1.20+, and may reject such requests as early as 1.24; please fix your "
+        "requests; duplicate UID(s) observed: {}",
+        repeated));
   }
   owners = std::move(unique);
 }
@@ -155,6 +173,12 @@ store::Bytes ToBytes(std::string value) {
   return std::make_shared<const std::string>(std::move(value));
 }
 
+// The largest stored events that are decoded, changed and encoded on a thread that serves others,
+// in bytes: about 2 ms.
+constexpr std::size_t kMaxInlineBytes = std::size_t{64} * 1024;
+
+bool IsLarge(const store::Entry& entry) { return entry.value->size() > kMaxInlineBytes; }
+
 // The event of an entry that a write ran into.
 Result<std::optional<Event>> Current(const std::optional<store::Entry>& entry) {
   if (!entry) return std::optional<Event>();
@@ -176,13 +200,18 @@ Status EventNotFound(EventApi api, std::string_view name) {
 
 void Registry::Get(const Target& target, Done done) {
   store_->Get(EventKey(target.namespace_, target.name),
-              [api = target.api, name = target.name,
+              [api = target.api, name = target.name, post = target.post,
                done = std::move(done)](Result<std::optional<store::Entry>> entry) {
                 if (!entry) return done(entry.error());
                 if (!entry->has_value()) return done(EventNotFound(api, name));
-                Result<Event> event = DecodeStored(**entry);
-                if (!event) return done(event.error());
-                done(Outcome{.event = *std::move(event)});
+                const bool large = IsLarge(**entry);
+                auto finish = [done, found = **std::move(entry)] {
+                  Result<Event> event = DecodeStored(found);
+                  if (!event) return done(event.error());
+                  done(Outcome{.event = *std::move(event)});
+                };
+                if (post && large) return post(std::move(finish));
+                finish();
               });
 }
 
@@ -232,6 +261,7 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
                          });
     }
     store::Write write{.key = std::move(key), .value = ToBytes(EncodeStored(event)), .expected = 0};
+    outcome_.is_large = write.value->size() > kMaxInlineBytes;
     store_->Commit(std::move(write), [self = shared_from_this()](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
       if (!written->committed) return self->Collided(written->current);
@@ -298,6 +328,7 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
 
   // Answers with outcome_, which shows the revision of the write where that is wanted.
   void Commit(store::Write write, bool shows_revision) {
+    outcome_.is_large = write.value && write.value->size() > kMaxInlineBytes;
     store_->Commit(std::move(write), [self = shared_from_this(),
                                       shows_revision](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
@@ -322,6 +353,7 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
   void Run() {
     loop_.Run([this] {
       if (basis_ == Basis::kNone) return Read();
+      if (MustMove()) return Move();
       if (++tries_ > kMaxTries) return done_(TooBusy(target_.api, target_.name));
       Try(current_);
     });
@@ -338,13 +370,27 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
   void GoOnWith(std::optional<store::Entry> latest) {
     current_ = std::move(latest);
     basis_ = Basis::kLatest;
+    moved_ = false;
     if (loop_.Again()) Run();
+  }
+
+  // Long work must not hold up those whom this thread serves as well: other requests of its
+  // connections, or everybody's writes.
+  bool MustMove() const {
+    return target_.post && !moved_ && (target_.is_long_work || (current_ && IsLarge(*current_)));
+  }
+  void Move() {
+    target_.post([self = shared_from_this()] {
+      self->moved_ = true;
+      if (self->loop_.Again()) self->Run();
+    });
   }
 
   store::Store* const store_;
   AsyncLoop loop_;
   std::optional<store::Entry> current_;
   Basis basis_ = Basis::kNone;
+  bool moved_ = false;  // to where long work is done
   int tries_ = 0;
 };
 
@@ -440,9 +486,7 @@ class Registry::Change final : public Race {
     if (Status invalid = ValidateEventCreate(outcome_.event, target_.api); !invalid.ok()) {
       return Finish(invalid);
     }
-    if (target_.admit_create && !std::exchange(asked_create_, true)) {
-      if (Status refused = target_.admit_create(); !refused.ok()) return done_(refused);
-    }
+    if (!target_.may_create.ok()) return done_(target_.may_create);
     if (target_.dry_run) return Finish(std::move(outcome_));
     if (Status refused = Admit(); !refused.ok()) return done_(refused);
     Commit({.key = key_, .value = ToBytes(EncodeStored(outcome_.event)), .expected = 0}, true);
@@ -458,7 +502,6 @@ class Registry::Change final : public Race {
   const std::optional<Event> replacement_;
   const Transform transform_;
   bool asked_ = false;
-  bool asked_create_ = false;
 };
 
 void Registry::Update(Target target, Event event, Done done) {

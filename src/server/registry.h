@@ -31,10 +31,14 @@ class Registry {
     std::string namespace_{};
     std::string name{};  // empty for a create
     bool dry_run = false;
-    // The last word before something is written, and before a PUT may create. Either may be
-    // empty. Each is asked at most once.
+    // The last word before something is written. May be empty. Called at most once.
     std::function<Status(const Event&)> admit{};
-    std::function<Status()> admit_create{};
+    // Where work on the event is done if it is long: because the request says so, or because the
+    // stored event is large. Empty: on the thread that calls, or on one of the store.
+    std::function<void(std::function<void()>)> post{};
+    bool is_long_work = false;
+    // Whether a PUT may create the event if it does not exist; the error refuses it.
+    Status may_create{};
   };
 
   struct Outcome {
@@ -42,6 +46,7 @@ class Registry {
     bool created = false;
     bool deleted = false;                 // the event is gone, and this is what it was
     std::vector<std::string> warnings{};  // for the client's eyes
+    bool is_large = false;                // encoding it is long work
   };
   using Done = std::function<void(Result<Outcome>)>;
 

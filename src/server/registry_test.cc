@@ -224,7 +224,7 @@ TEST_F(RegistryTest, APutCreates) {
   EXPECT_TRUE(made->created);
 
   Registry::Target target = At("b");
-  target.admit_create = [] { return Status(StatusReason::kForbidden, "no"); };
+  target.may_create = Status(StatusReason::kForbidden, "no");
   EXPECT_EQ(Update(target, PodEvent("b")).error().code(), 403);
   EXPECT_FALSE(Get("b"));
   EXPECT_TRUE(Update(target,
@@ -273,6 +273,67 @@ TEST_F(RegistryTest, APatchThatLosesTheRaceIsDoneAgain) {
   ASSERT_TRUE(patched);
   EXPECT_EQ(calls, 4);
   EXPECT_EQ(patched->event.count, 32);
+}
+
+// A store that answers reads when the test lets it, as if on a thread of its own.
+class LateStore final : public store::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  void Get(std::string key, EntryDone done) override {
+    waiting.push_back(
+        [this, key = std::move(key), done = std::move(done)] { inner_->Get(key, done); });
+  }
+  std::vector<std::function<void()>> waiting;
+};
+
+TEST_F(RegistryTest, LongWorkLeavesTheThreadsOfTheStore) {
+  ASSERT_TRUE(Create(PodEvent("a")));
+  LateStore late(&store_);
+  Registry registry(&late, &clock_);
+  Registry::Target target = At("a");
+  std::vector<std::function<void()>> posted;
+  target.post = [&posted](std::function<void()> work) { posted.push_back(std::move(work)); };
+  target.is_long_work = true;
+  int patched = 0;
+  bool done = false;
+  registry.Patch(
+      target,
+      [&](const Event& current) -> Result<Event> {
+        ++patched;
+        Event next = current;
+        ++next.count;
+        return next;
+      },
+      [&done](const Result<Outcome>& outcome) { done = outcome.has_value(); });
+  ASSERT_EQ(late.waiting.size(), 1U);
+  late.waiting[0]();
+  EXPECT_EQ(patched, 0);
+  ASSERT_EQ(posted.size(), 1U);
+  posted[0]();
+  EXPECT_EQ(patched, 1);
+  EXPECT_TRUE(done);
+}
+
+TEST_F(RegistryTest, WorkOnALargeEventIsLongWork) {
+  Event event = PodEvent("a");
+  event.metadata.annotations["large"] = std::string(100'000, 'x');
+  const Result<Outcome> made = Create(event);
+  ASSERT_TRUE(made) << made.error().ToString();
+  EXPECT_TRUE(made->is_large);
+  std::vector<std::function<void()>> posted;
+  Registry::Target target = At("a");
+  target.post = [&posted](std::function<void()> work) { posted.push_back(std::move(work)); };
+  int done = 0;
+  registry_.Get(target, [&done](const Result<Outcome>& outcome) { done += outcome ? 1 : 0; });
+  registry_.Patch(
+      target, [](const Event& current) -> Result<Event> { return current; },
+      [&done](const Result<Outcome>& outcome) { done += outcome ? 1 : 0; });
+  EXPECT_EQ(done, 0);
+  while (!posted.empty()) {
+    const std::vector<std::function<void()>> now = std::exchange(posted, {});
+    for (const std::function<void()>& work : now) work();
+  }
+  EXPECT_EQ(done, 2);
 }
 
 // A store that has had an entry at hand since Remember().
@@ -454,6 +515,23 @@ TEST_F(RegistryTest, OwnersNamedTwiceCountOnce) {
   ASSERT_TRUE(made) << made.error().ToString();
   EXPECT_EQ(made->event.metadata.owner_references.size(), 1U);
   ASSERT_EQ(made->warnings.size(), 1U);
+}
+
+TEST_F(RegistryTest, WarnsOnceOfAllOwnersThatAreNamedTwice) {
+  Event event = PodEvent("a");
+  for (const char* uid : {"u1", "u2", "u1", "u3", "u2", "u1"}) {
+    event.metadata.owner_references.push_back(
+        {.api_version = "v1", .kind = "Pod", .name = "web", .uid = uid});
+  }
+  // The same uid, but not the same owner.
+  event.metadata.owner_references.push_back(
+      {.api_version = "v1", .kind = "Pod", .name = "other", .uid = "u1"});
+  const Result<Outcome> made = Create(event);
+  ASSERT_TRUE(made) << made.error().ToString();
+  EXPECT_EQ(made->event.metadata.owner_references.size(), 4U);
+  ASSERT_EQ(made->warnings.size(), 1U);
+  EXPECT_TRUE(made->warnings[0].ends_with("duplicate UID(s) observed: u1, u2, u1"))
+      << made->warnings[0];
 }
 
 TEST_F(RegistryTest, ManagedFieldsAreKeptAndNeverMade) {

@@ -19,6 +19,7 @@ std::string LowerCase(std::string_view text) {
   return out;
 }
 
+// The segments of a path, without the slashes at its ends.
 std::vector<std::string_view> Split(std::string_view path) {
   while (path.starts_with('/')) path.remove_prefix(1);
   while (path.ends_with('/')) path.remove_suffix(1);
@@ -31,6 +32,11 @@ std::vector<std::string_view> Split(std::string_view path) {
   return parts;
 }
 
+bool IsMalformed(std::string_view path, const std::vector<std::string_view>& parts) {
+  if (!path.starts_with('/') || path.find("//") != std::string_view::npos) return true;
+  return std::ranges::any_of(parts, [](std::string_view p) { return p == "." || p == ".."; });
+}
+
 std::string_view VerbOf(std::string_view method) {
   if (method == "GET" || method == "HEAD") return "get";
   if (method == "POST") return "create";
@@ -40,16 +46,15 @@ std::string_view VerbOf(std::string_view method) {
   return "";
 }
 
-// Only what can be a part of a path counts as a name.
+// Only what can be a segment of a path counts as a name.
 bool IsPathSegment(std::string_view name) {
   return name != "." && name != ".." && name.find_first_of("/%") == std::string_view::npos;
 }
 
-// A list may ask for one name, and may really be a watch.
-void RefineList(std::string_view query_text, RequestInfo* info) {
-  const http::Query query = http::ParseQuery(query_text);
-  info->verb = IsSet(query, "watch") ? "watch" : "list";
-  const std::string* const selector = FindParameter(query, "fieldSelector");
+// A list may ask for one name, and may be a watch.
+void RefineList(RequestInfo* info) {
+  info->verb = IsSet(info->query, "watch") ? "watch" : "list";
+  const std::string* const selector = FindParameter(info->query, "fieldSelector");
   if (selector == nullptr) return;
   // The two APIs share the one field that matters here.
   const Result<FieldSelector> fields = FieldSelector::Parse(*selector, EventApi::kCoreV1);
@@ -65,11 +70,14 @@ void RefineList(std::string_view query_text, RequestInfo* info) {
 RequestInfo ParseRequestInfo(std::string_view method, std::string_view target) {
   const auto [raw_path, query] = http::SplitTarget(target);
   RequestInfo info;
+  info.method = method;
   info.verb = LowerCase(method);
+  info.query = http::ParseQuery(query);
   std::optional<std::string> path = http::PercentDecode(raw_path);
   info.path = path ? *std::move(path) : std::string(raw_path);
 
   const std::vector<std::string_view> all = Split(info.path);
+  info.is_malformed = IsMalformed(info.path, all);
   std::span<const std::string_view> parts(all);
   if (parts.size() < 3) return info;
   if (parts[0] == "apis") {
@@ -84,7 +92,7 @@ RequestInfo ParseRequestInfo(std::string_view method, std::string_view target) {
   const std::string_view version = parts[0];
   parts = parts.subspan(1);
 
-  // The old way to say ?watch=true.
+  // The old form of ?watch=true.
   std::string verb(VerbOf(method));
   if (parts[0] == "watch" || parts[0] == "proxy") {
     if (parts.size() < 2) {
@@ -92,6 +100,7 @@ RequestInfo ParseRequestInfo(std::string_view method, std::string_view target) {
       return info;
     }
     verb = parts[0];
+    info.watch_in_path = verb == "watch";
     parts = parts.subspan(1);
   }
   info.is_resource = true;
@@ -106,10 +115,13 @@ RequestInfo ParseRequestInfo(std::string_view method, std::string_view target) {
     }
   }
   info.resource = parts[0];
-  if (parts.size() > 1) info.name = parts[1];
+  if (parts.size() > 1) {
+    info.name = parts[1];
+    info.name_in_path = true;
+  }
   if (parts.size() > 2 && verb != "proxy") info.subresource = parts[2];
 
-  if (info.name.empty() && info.verb == "get") RefineList(query, &info);
+  if (info.name.empty() && info.verb == "get") RefineList(&info);
   if (info.name.empty() && info.verb == "delete") info.verb = "deletecollection";
   return info;
 }

@@ -3,28 +3,40 @@
 #include <string>
 #include <string_view>
 
+#include "http/url.h"
+
 namespace herald::server {
 
-// What a request is about, read off its method and its URL: the terms in which access
-// is granted, requests are counted and refusals are worded. As kube-apiserver's
-// RequestInfo (apiserver/pkg/endpoints/request/requestinfo.go). An ordinary value.
+// What a request is about, read once from its method and its URL. Access is granted, requests are
+// dispatched, counted and refused in these terms and in no others, so what is authorized is what
+// is executed. As kube-apiserver's RequestInfo (apiserver/pkg/endpoints/request/requestinfo.go).
+// An ordinary value.
 struct RequestInfo {
-  std::string path{};  // without the query, decoded
-  // "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"; for
-  // what is no resource the method in lower case.
+  std::string method{};  // "GET"
+  std::string path{};    // without the query, decoded
+  http::Query query{};
+
+  // "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"; for a path
+  // that is not a resource the method in lower case.
   std::string verb{};
+  // The path has empty segments, "." or "..", which no handler serves. One slash at the end is
+  // allowed.
+  bool is_malformed = false;
   bool is_resource = false;  // below /api/<version>/ or /apis/<group>/<version>/
 
-  // Only where is_resource:
+  // Only if is_resource:
+  std::string cluster{};      // always empty: this server has one cluster so far
   std::string api_group{};    // "" for /api
   std::string api_version{};  // "v1"
   std::string namespace_{};
   std::string resource{};  // "events"
   std::string subresource{};
   std::string name{};
+  bool name_in_path = false;   // else the name is from the fieldSelector
+  bool watch_in_path = false;  // the old form of a watch, /api/v1/watch/...
 };
 
-// Never fails: what cannot be understood is no resource. A list with a name in its
+// Never fails: what cannot be parsed is not a resource. A list with a name in its
 // fieldSelector (metadata.name=x) is about that name, as upstream has it.
 RequestInfo ParseRequestInfo(std::string_view method, std::string_view target);
 

@@ -1,8 +1,10 @@
 #include "server/retention.h"
 
 #include <fmt/core.h>
+#include <openssl/sha.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "server/config_file.h"
@@ -55,6 +57,24 @@ std::chrono::seconds Retention::Keep(const Event& event) const {
         Fits(rule.reasons, event.reason) && Fits(rule.kinds, event.involved_object.kind))
       return rule.keep;
   return default_ttl_;
+}
+
+std::uint64_t Retention::id() const {
+  // The number in front stands for how Keep() reads the rules. It changes when that does.
+  std::string canonical = fmt::format("1 {}", default_ttl_.count());
+  for (const Rule& rule : rules_) {
+    canonical += fmt::format("\n{}", rule.keep.count());
+    for (const auto* names : {&rule.namespaces, &rule.types, &rule.reasons, &rule.kinds}) {
+      canonical += fmt::format(" [{}]", names->size());
+      // With its length, because a name may hold any byte.
+      for (const std::string& name : *names) canonical += fmt::format(" {}:{}", name.size(), name);
+    }
+  }
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(canonical.data()), canonical.size(), digest.data());
+  std::uint64_t id = 0;
+  for (std::size_t i = 0; i < sizeof(id); ++i) id = id << 8 | digest[i];
+  return std::max<std::uint64_t>(id, 1);
 }
 
 }  // namespace herald::server

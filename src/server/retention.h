@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ class Retention {
   static Status CheckTtl(std::chrono::nanoseconds ttl);
 
   std::chrono::seconds Keep(const Event& event) const;
+
+  // A digest of the rules and of `default_ttl`: equal where these are, in every process. Never 0.
+  std::uint64_t id() const;
 
  private:
   struct Rule {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "base/temporary_directory.h"
 
@@ -45,6 +46,27 @@ TEST(Retention, AnEmptyFileHasNoRules) {
   EXPECT_EQ(LoadRules("rules: []\n")->Keep(MakeEvent("a", "b", "c", "d")), 1h);
 }
 
+TEST(Retention, EqualRulesHaveTheSameIdAndOthersAnother) {
+  const std::string_view rules[] = {
+      "",
+      "rules: [{type: Normal, keep: 2h}]",
+      "rules: [{type: Normal, keep: 3h}]",
+      "rules: [{reason: Normal, keep: 2h}]",
+      "rules: [{type: [Normal, Warning], keep: 2h}]",
+      "rules: [{type: \"Normal 7:Warning\", keep: 2h}]",
+      "rules: [{type: Normal, keep: 2h}, {keep: 3h}]",
+      "rules: [{keep: 3h}, {type: Normal, keep: 2h}]",
+  };
+  std::set<std::uint64_t> ids;
+  for (const std::string_view text : rules) {
+    EXPECT_EQ(LoadRules(text)->id(), LoadRules(text)->id()) << text;
+    EXPECT_TRUE(ids.insert(LoadRules(text)->id()).second) << text;
+  }
+  EXPECT_EQ(Retention(1h).id(), LoadRules("rules: []")->id());
+  EXPECT_NE(Retention(1h).id(), Retention(2h).id());
+  EXPECT_EQ(LoadRules("rules: [{keep: 60m}]")->id(), LoadRules("rules: [{keep: 1h}]")->id());
+}
+
 TEST(Retention, ExplainsWhyZeroIsRefused) {
   const Result<Retention> retention = LoadRules("rules:\n- {type: Normal, keep: 0s}\n");
   ASSERT_FALSE(retention.has_value());
@@ -64,9 +86,9 @@ TEST(Retention, NamesWhatIsWrong) {
       {"rules: [{keep: -1h}]", "rules[0].keep: must be from 1s"},
       {"rules: [{keep: 10ms}]", "rules[0].keep: must be from 1s"},
       {"rules: [{keep: 40000d}]", "rules[0].keep: must be from 1s to 36525d"},
-      {"rules: [{ttl: 5m, keep: 5m}]", "rules[0].ttl: there is no such setting"},
-      {"rule: []", "rule: there is no such setting"},
-      {"rules: [{type: {a: b}, keep: 5m}]", "rules[0].type: must be a text or a list of texts"},
+      {"rules: [{ttl: 5m, keep: 5m}]", "rules[0].ttl: unknown setting"},
+      {"rule: []", "rule: unknown setting"},
+      {"rules: [{type: {a: b}, keep: 5m}]", "rules[0].type: must be a string or a list of strings"},
   };
   for (const Case& c : cases) {
     const Result<Retention> retention = LoadRules(c.text);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -16,6 +17,19 @@ namespace herald::server {
 // the test says so. Thread-safe.
 class TestResponder final : public http::Responder {
  public:
+  // With the body of the request, which arrives as soon as it is asked for.
+  explicit TestResponder(std::string request_body = {}) : request_body_(std::move(request_body)) {}
+
+  void ReadBody(http::BodyReader reader) override {
+    asked_for_body_.store(true);
+    if (request_body_.size() > reader.max_bytes)
+      return reader.done(Status(StatusReason::kRequestEntityTooLarge, "too large"));
+    if (reader.reserve && !reader.reserve(request_body_.size()))
+      return reader.done(Status(StatusReason::kTooManyRequests, "no room"));
+    reader.done(request_body_);
+  }
+  bool asked_for_body() const { return asked_for_body_.load(); }
+
   void Send(http::Response response) override {
     MutexLock lock(mu_);
     head_ = {response.status, response.headers};
@@ -122,6 +136,8 @@ class TestResponder final : public http::Responder {
   }
 
  private:
+  const std::string request_body_;
+  std::atomic<bool> asked_for_body_{false};
   mutable Mutex mu_;
   CondVar changed_;
   std::optional<http::ResponseHead> head_ GUARDED_BY(mu_);

@@ -11,18 +11,20 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "server/async_loop.h"
 #include "server/stored_event.h"
 
 namespace herald::server {
 namespace {
 
-// What is there at the beginning is read in pages: a small one first, to see how large the
-// events are, then as many as fill the client's queue, but no more than this.
-constexpr std::int64_t kFirstPageEvents = 16;
-constexpr std::int64_t kMaxPageEvents = 250;
 // How many changes a stream takes from the store at once. Those for which there is no room
 // are kept for later, so it is not many.
 constexpr std::size_t kMaxChangesAtOnce = 32;
+// Initial events are read in chunks of this many bytes, as they are stored, and only while less
+// than that many wait for the client: a reconnecting client has many watches, and one that reads
+// none of them should not cost more than 150 KB for each.
+constexpr std::size_t kInitialChunkBytes = 32 * 1024;
+constexpr std::size_t kMaxInitialQueuedBytes = 64 * 1024;
 // Small frames that are ready together travel together.
 constexpr std::size_t kChunkBytes = 64 * 1024;
 // From this size on a frame travels alone, because then all streams can share it; copies of
@@ -215,8 +217,8 @@ class WatchStreams::State : public std::enable_shared_from_this<State> {
 // One watch. Its work is done by Pump(), which any thread may call; only one of them runs
 // it at a time, and what the others wanted is done by that one.
 //
-//   reading ---page---> initial ---all written---> live ---> done
-//      ^------------------'  more pages
+//   reading ---chunk---> initial ---all written---> live ---> done
+//      ^-------------------'  more chunks
 class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(std::shared_ptr<State> state, WatchRequest request,
@@ -253,11 +255,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   // Does what there is to do. Returns soon if another thread is at it.
   void Pump() {
-    std::uint32_t wanted = wanted_.fetch_add(1, std::memory_order_acq_rel) + 1;
-    if (wanted != 1) return;
-    do {
-      Work();
-    } while ((wanted = wanted_.fetch_sub(wanted, std::memory_order_acq_rel) - wanted) != 0);
+    one_at_a_time_.Run([this] { Work(); });
   }
 
  private:
@@ -265,7 +263,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   // What others may ask for between two turns.
   static constexpr std::uint32_t kOpenWatch = 1;
-  static constexpr std::uint32_t kPage = 2;      // page_ has arrived
+  static constexpr std::uint32_t kChunk = 2;     // arrived_ has a chunk of initial events
   static constexpr std::uint32_t kBookmark = 4;  // tell how far it has come
   static constexpr std::uint32_t kEnd = 8;       // end cleanly
   static constexpr std::uint32_t kClose = 16;    // the client has gone
@@ -282,10 +280,10 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     if (phase_ == Phase::kDone) return;
     const std::uint32_t orders = orders_.exchange(0, std::memory_order_acq_rel);
     if ((orders & kClose) != 0) return Finish();
-    if ((orders & kReadFirst) != 0) ReadPage({});
+    if ((orders & kReadFirst) != 0) ReadInitial();
     if ((orders & kOpenWatch) != 0) OpenWatch(request_.after);
-    if ((orders & kPage) != 0) TakePage();
-    if (phase_ == Phase::kInitial) WriteInitial();
+    if ((orders & kChunk) != 0) TakeChunk();
+    if (phase_ == Phase::kInitial) GoOnWithInitial();
     if (phase_ == Phase::kLive) WriteChanges();
     if (phase_ == Phase::kDone) return;
     // A bookmark tells nothing where the last frame told it already.
@@ -300,28 +298,40 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   bool is_full() const {
     const std::size_t waiting = buffer_.size() + (shared_ != nullptr ? shared_->size() : 0);
-    return responder_->queued() + waiting >= std::min(kMaxQueuedBytes, responder_->fair_share());
+    const std::size_t most = phase_ == Phase::kInitial ? kMaxInitialQueuedBytes : kMaxQueuedBytes;
+    return responder_->queued() + waiting >= std::min(most, responder_->fair_share());
   }
 
-  void ReadPage(std::string continue_token) {
+  // The events that are there, in any order: watchers do not care, and no index must be sorted.
+  void ReadInitial() {
+    ReadContext context;
+    context.flow = request_.flow;
+    context.background = true;
+    context.cancelled = cancelled_;
+    context.chunk_bytes = kInitialChunkBytes;
+    Result<std::shared_ptr<EventListReader>> reader =
+        EventListReader::Make(state_->store(), request_.filter, ListOptions(), std::move(context),
+                              EventListReader::Order::kAny);
+    if (!reader) return Fail(reader.error());
+    reader_ = *std::move(reader);
+    ReadChunk();
+  }
+
+  void ReadChunk() {
     phase_ = Phase::kReading;
-    ListOptions options;
-    options.limit = page_limit_;
-    options.continue_ = std::move(continue_token);
-    ReadEventPage(state_->store(), request_.filter, options,
-                  [self = shared_from_this()](Result<EventPage> page) {
-                    {
-                      MutexLock lock(self->page_mu_);
-                      self->arrived_.emplace(std::move(page));
-                    }
-                    self->Order(kPage);
-                  });
+    reader_->Next([self = shared_from_this()](Result<std::vector<store::Entry>> chunk) {
+      {
+        MutexLock lock(self->arrived_mu_);
+        self->arrived_.emplace(std::move(chunk));
+      }
+      self->Order(kChunk);
+    });
   }
 
-  void TakePage() {
-    std::optional<Result<EventPage>> arrived;
+  void TakeChunk() {
+    std::optional<Result<std::vector<store::Entry>>> arrived;
     {
-      MutexLock lock(page_mu_);
+      MutexLock lock(arrived_mu_);
       arrived = std::exchange(arrived_, std::nullopt);
     }
     if (!arrived) return;
@@ -329,37 +339,30 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
       const Status& error = arrived->error();
       return Fail(error.Is(StatusReason::kExpired) ? Expired() : error);
     }
-    page_ = std::move(*arrived).value();
-    next_in_page_ = 0;
-    // A slow client keeps a page waiting, so that must not be large either.
-    std::size_t bytes = 0;
-    for (const store::Entry& entry : page_.entries) bytes += entry.value->size();
-    if (bytes > 0) {
-      const auto fit = static_cast<std::int64_t>(kMaxQueuedBytes * page_.entries.size() / bytes);
-      page_limit_ = std::clamp<std::int64_t>(fit, 1, kMaxPageEvents);
+    const store::Revision revision = reader_->revision();
+    if (request_.not_older_than > static_cast<std::uint64_t>(revision)) {
+      return Fail(TooLargeResourceVersion(request_.not_older_than, revision, kTick));
     }
-    phase_ = Phase::kInitial;
-    if (request_.not_older_than > static_cast<std::uint64_t>(page_.revision)) {
-      Fail(TooLargeResourceVersion(request_.not_older_than, page_.revision, kTick));
-    }
-  }
-
-  void WriteInitial() {
+    // All at once, for frames take little more memory than the entries of a chunk do.
     const WallTime now = state_->clock().Now();
-    while (next_in_page_ < page_.entries.size()) {
-      if (is_full()) return Flush();
-      const Result<Event> event = DecodeStored(page_.entries[next_in_page_++]);
+    for (const store::Entry& entry : **arrived) {
+      const Result<Event> event = DecodeStored(entry);
       if (!event) return Fail(event.error());
       Put(EncodeFrame(WatchType::kAdded, *event, request_.form, TakeColumns(), now));
     }
-    if (!page_.metadata.continue_.empty()) {
-      Flush();
-      return ReadPage(page_.metadata.continue_);
-    }
-    progress_ = page_.revision;
-    page_ = EventPage();
-    if (request_.bookmarks) WriteBookmark(true);
     Flush();
+    phase_ = Phase::kInitial;
+  }
+
+  // Goes on when the client has taken enough of what it got.
+  void GoOnWithInitial() {
+    if (!reader_->is_done()) {
+      if (!is_full()) ReadChunk();
+      return;
+    }
+    progress_ = reader_->revision();
+    reader_.reset();
+    if (request_.bookmarks) WriteBookmark(true);
     OpenWatch(progress_);
   }
 
@@ -394,7 +397,9 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
             std::move(batch_.changes[next_in_batch_++]);
         WriteChange(*change, now);
         if (phase_ == Phase::kDone) return;
-        progress_ = std::max(progress_, change->revision());
+        // Not the revision of the change, of which more changes may follow: a lease of etcd deletes
+        // many keys at one revision, and a client that resumes there would miss the others.
+        progress_ = std::max(progress_, change->resume_revision());
       }
       if (next_in_batch_ < batch_.changes.size()) continue;
       progress_ = std::max(progress_, batch_.revision);
@@ -501,7 +506,8 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     watch_.reset();
     batch_ = {};
     next_in_batch_ = 0;
-    page_ = EventPage();
+    reader_.reset();
+    cancelled_->store(true);
     state_->Remove(shared_from_this(), request_.user);
   }
 
@@ -511,17 +517,17 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
   const SteadyTime deadline_;
   std::atomic<SteadyTime> bookmark_at_;
 
-  std::atomic<std::uint32_t> wanted_{0};  // calls of Pump() that are not done with yet
+  OneAtATime one_at_a_time_;
   std::atomic<std::uint32_t> orders_{0};
 
-  Mutex page_mu_;
-  std::optional<Result<EventPage>> arrived_ GUARDED_BY(page_mu_);
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+
+  Mutex arrived_mu_;
+  std::optional<Result<std::vector<store::Entry>>> arrived_ GUARDED_BY(arrived_mu_);
 
   // Only the thread that pumps touches these.
   Phase phase_ = Phase::kReading;
-  EventPage page_;
-  std::size_t next_in_page_ = 0;
-  std::int64_t page_limit_ = kFirstPageEvents;
+  std::shared_ptr<EventListReader> reader_;  // of initial events
   std::unique_ptr<store::Watch> watch_;
   store::Watch::Batch batch_;  // what was taken from it last
   std::size_t next_in_batch_ = 0;

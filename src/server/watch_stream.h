@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,8 @@ namespace herald::server {
 struct WatchRequest {
   EventFilter filter{};
   Form form{};
-  std::string user{};  // whose limit it counts against
+  std::string user{};      // whose limit it counts against
+  std::uint64_t flow = 0;  // whose turn it is when initial events are read, see store::Query
 
   // Where it begins: with all that is there, at a revision, or now.
   bool initial_events = false;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "herald/api/codec.h"
 #include "server/stored_event.h"
 #include "server/test_responder.h"
+#include "store/forwarding_store.h"
 #include "store/memory_store.h"
 
 namespace herald::server {
@@ -135,6 +137,37 @@ TEST_F(WatchStreamTest, BeginsWithWhatIsThere) {
   EXPECT_TRUE(frames.starts_with("ADDED e1000@1, ADDED e1001@2, "));
   EXPECT_TRUE(frames.ends_with("ADDED e1599@600, BOOKMARK @600 end, ADDED z@601"))
       << frames.substr(frames.size() - 100);
+}
+
+TEST_F(WatchStreamTest, InitialEventsWaitForTheClient) {
+  const std::string text(600, 'x');
+  std::string expected;
+  for (int i = 1; i <= 1'000; ++i) {
+    const std::string name = "e" + std::to_string(1000 + i);
+    Put(name, [&](Event* event) { event->message = text; });
+    expected += "ADDED " + name + '@' + std::to_string(i) + ", ";
+  }
+  WatchRequest request = Request();
+  request.initial_events = true;
+  request.bookmarks = true;
+  auto client = std::make_shared<TestResponder>();
+  client->StopReading();
+  ASSERT_TRUE(
+      streams_.Open(request, client, [&] { client->Start({.status = 200, .headers = {}}); }).ok());
+  executor_.RunUntilIdle();
+  Put("e1000", {});  // not yet there when the list was read
+  std::size_t most = 0;
+  while (Frames(*client).find("end") == std::string::npos) {
+    most = std::max(most, client->queued());
+    const std::size_t before = client->body().size();
+    client->ReadAll();
+    executor_.RunUntilIdle();
+    ASSERT_GT(client->body().size(), before) << "it does not go on";
+  }
+  EXPECT_GT(most, 0U);
+  EXPECT_LT(most, 160'000U) << "of a megabyte";
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), expected + "BOOKMARK @1000 end, ADDED e1000@1001");
 }
 
 TEST_F(WatchStreamTest, SaysWhenItCannotBeAsNewAsTheClient) {
@@ -277,6 +310,65 @@ TEST_F(WatchStreamTest, BookmarksTellHowFarItHasCome) {
   executor_.RunUntilIdle();
   EXPECT_EQ(Frames(*client), "BOOKMARK @1, BOOKMARK @2");
   EXPECT_EQ(Frames(*without), "");
+}
+
+// A store of which one revision deletes three events, as where a lease of etcd ends.
+class LeaseStore final : public store::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+
+  Result<std::unique_ptr<store::Watch>> NewWatch(std::string, store::Revision,
+                                                 std::function<void()>) override {
+    return std::unique_ptr<store::Watch>(std::make_unique<LeaseWatch>());
+  }
+
+ private:
+  class LeaseWatch final : public store::Watch {
+   public:
+    Result<Batch> Next(std::size_t) override {
+      Batch batch{.changes = std::move(changes_), .revision = 7};
+      changes_.clear();
+      return batch;
+    }
+
+   private:
+    static std::shared_ptr<const store::Change> Deletion(const std::string& name, bool last) {
+      Event event;
+      event.metadata.name = name;
+      event.metadata.namespace_ = "n";
+      const std::string key = EventKey("n", name);
+      auto value = std::make_shared<const std::string>(EncodeStored(event));
+      return std::make_shared<const store::Change>(store::Entry{key, nullptr, 7},
+                                                   store::Entry{key, std::move(value), 5},
+                                                   /*deleted=*/true, last);
+    }
+
+    std::vector<std::shared_ptr<const store::Change>> changes_ = {
+        Deletion("a", false), Deletion("b", false), Deletion("c", true)};
+  };
+};
+
+TEST_F(WatchStreamTest, SendsNoBookmarkInTheMiddleOfARevision) {
+  LeaseStore store(&store_);
+  WatchStreams streams(&store, &executor_, {.max_watches = 5, .max_watches_per_user = 3});
+  WatchRequest request = Request();
+  request.after = 6;
+  request.bookmarks = true;
+  // The connection takes one frame at a time, and each tick is an opportunity to send the next.
+  const auto client = std::make_shared<TestResponder>();
+  client->SetFairShare(1);
+  ASSERT_TRUE(streams.Open(request, client, [&] { client->Start({}); }).ok());
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), "DELETED a@6");
+  clock_.Advance(seconds(61));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), "DELETED a@6, DELETED b@6")
+      << "whoever resumes from here must see c deleted";
+  clock_.Advance(seconds(61));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(Frames(*client), "DELETED a@6, DELETED b@6, DELETED c@7");
+  streams.Stop();
+  executor_.RunUntilIdle();
 }
 
 TEST_F(WatchStreamTest, EndsAtItsTimeWithALastBookmark) {
