@@ -60,7 +60,7 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60)
 	@tools/build fuzz
 	@tools/fuzz $(FUZZ_SECONDS)
 
-interop: ## compare with the real Kubernetes libraries and a real kube-apiserver; needs Go
+interop: ## compare with the real Kubernetes libraries and a real kube-apiserver, and run h2spec; needs Go
 	@tools/install-deps interop
 	@test/interop/run check
 	@tools/install-deps build test
@@ -68,6 +68,7 @@ interop: ## compare with the real Kubernetes libraries and a real kube-apiserver
 	@test/interop/run with build/dev/test/client_cluster_test
 	@test/interop/run controller build/dev/bin/replicaset_controller
 	@test/interop/run heraldd build/dev/bin/heraldd
+	@test/interop/run h2spec build/dev/bin/heraldd
 	@test/interop/run one-etcd build/dev/bin/heraldd
 	@test/interop/run etcd build/dev/test/etcd_store_test
 	@test/interop/run etcd test/heraldd/faults build/dev/faults build/dev/bin/heraldd
@@ -90,7 +91,7 @@ package: ## make the packages heraldd and libherald-dev for Debian, and a .tar.g
 soak: ## the long versions: 200 kills of the store and of heraldd, 10,000 bad clients, the client and two heraldd on etcd in 5 minutes of faults each, 100,000 events that expire in etcd, each fuzzer for SOAK_SECONDS (600)
 	@tools/install-deps build test interop
 	@tools/build dev
-	@HERALD_SOAK=1 ctest --preset dev -R 'crash_test|bad_clients'
+	@HERALD_SOAK=1 ctest --preset dev -R 'crash_test|bad_clients|hostile'
 	@HERALD_SOAK=1 test/interop/run with build/dev/test/client_cluster_test --gtest_filter='*ScheduleOfFaults' || \
 	  { [ $$? -eq 3 ] && echo 'make soak: without Go there is no kube-apiserver; the client was not tried against one' >&2; }
 	@HERALD_SOAK=1 test/interop/run etcd test/heraldd/faults build/dev/faults build/dev/bin/heraldd || \

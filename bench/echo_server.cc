@@ -118,7 +118,8 @@ int Run(int argc, char** argv) {
   std::unique_ptr<Delay> delayed;
   if (delay.count() > 0) delayed = std::make_unique<Delay>(delay);
   auto server = herald::http::Server::Start(
-      options, [&delayed](Request request, const Peer&, std::shared_ptr<Responder> responder) {
+      options, herald::http::WithBodies([&delayed](Request request, const Peer&,
+                                                   std::shared_ptr<Responder> responder) {
         Response response{
             .status = request.method == "POST" ? 201 : 200,
             .headers = {{"content-type", std::string(request.headers.Get("content-type"))}},
@@ -128,7 +129,7 @@ int Run(int argc, char** argv) {
         } else {
           responder->Send(std::move(response));
         }
-      });
+      }));
   if (!server) {
     std::fprintf(stderr, "echo_server: %s\n", server.error().message().c_str());
     return 1;

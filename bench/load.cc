@@ -46,6 +46,7 @@ struct Options {
   int seconds = 10;
   int events = 10'000;  // how many there are to work on (fill, get, patch, lists)
   int watchers = 20;
+  int limit = 500;  // of list-page
 };
 
 std::string Collection(const Options& options) {
@@ -310,6 +311,7 @@ int Main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds);
   app.add_option("--events", options.events);
   app.add_option("--watchers", options.watchers);
+  app.add_option("--limit", options.limit);
   CLI11_PARSE(app, argc, argv);
 
   std::ifstream file(options.ca);
@@ -348,7 +350,9 @@ int Main(int argc, char** argv) {
     if (options.work == "get")
       return fmt::format("{}/{}", Collection(options),
                          EventName(options, n * 7919 % options.events));
-    if (options.work == "list-page") return fmt::format("{}?limit=500", Collection(options));
+    if (options.work == "list-page") {
+      return fmt::format("{}?limit={}", Collection(options), options.limit);
+    }
     if (options.work == "list-by-object")
       return fmt::format("{}?fieldSelector=involvedObject.name%3Dweb-{}", Collection(options),
                          n * 7919 % options.events);

@@ -11,18 +11,19 @@ class DevServer:
         self.dir = folder / "heraldd"
         self.log_file = folder / "heraldd.log"
         self.kubeconfig = self.dir / "kubeconfig"
-        self.ca = self.dir / "certs/heraldd.crt"
-        self.command = [program, "dev", "--dir", self.dir, "--port", "0", *flags]
+        self.ca = self.dir / "certs/ca.crt"
+        self.port_file = folder / "port"
+        self.command = [program, "dev", "--dir", self.dir, "--port", "0", "--port-file", self.port_file, *flags]
         self.start()
 
     def start(self):
-        # It is written once heraldd listens.
-        self.kubeconfig.unlink(missing_ok=True)
+        # It is written once heraldd serves.
+        self.port_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
-        while not self.kubeconfig.exists() and self.process.poll() is None:
+        while not self.port_file.exists() and self.process.poll() is None:
             time.sleep(0.01)
-        if not self.kubeconfig.exists():
+        if not self.port_file.exists():
             sys.exit("heraldd does not start:\n" + self.log_file.read_text())
         text = self.kubeconfig.read_text()
         self.url = re.search(r"server: (\S+)", text)[1]

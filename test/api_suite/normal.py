@@ -16,7 +16,9 @@ import protobuf
 
 HEADERS = ['Content-Type', 'Cache-Control', 'Warning', 'Audit-Id', 'X-Content-Type-Options', 'Retry-After', 'Allow',
            'Vary', 'ETag', 'Location', 'Www-Authenticate', 'Content-Encoding', 'Accept-Patch', 'Upgrade',
-           'Sec-WebSocket-Accept', 'Sec-WebSocket-Protocol', 'Sec-WebSocket-Version']
+           'Sec-WebSocket-Accept', 'Sec-WebSocket-Protocol', 'Sec-WebSocket-Version',
+           'Access-Control-Allow-Origin', 'Access-Control-Allow-Methods', 'Access-Control-Allow-Headers',
+           'Access-Control-Expose-Headers', 'Access-Control-Allow-Credentials']
 
 # A time this near to now was made by the server, not by a scenario.
 NOW_SECONDS = 900
@@ -271,7 +273,7 @@ class Normaliser:
 
     @staticmethod
     def _select(select, status, value):
-        if select is None or status != 200:
+        if select is None or status not in (200, 201):
             return value
         try:
             return SELECTIONS[select](value)
@@ -343,5 +345,19 @@ def _openapi(value):
     return {'openapi': value.get('openapi'), 'paths': paths, 'schemas': schemas}
 
 
-SELECTIONS = {'events': _events_of_discovery, 'health': _health, 'keys': _keys, 'openapi-root': _paths,
+def _sorted_rules(value):
+    """A SelfSubjectRulesReview with its rules in an order: kube-apiserver's changes from call to call."""
+    for name in ('resourceRules', 'nonResourceRules'):
+        value['status'][name].sort(key=dump)
+    return value
+
+
+def _reviews_of_discovery(value):
+    """Of what a server serves, the reviews that users make of themselves."""
+    value['resources'] = [item for item in value['resources'] if item['name'].startswith('selfsubject')]
+    return value
+
+
+SELECTIONS = {'events': _events_of_discovery, 'reviews': _reviews_of_discovery, 'rules': _sorted_rules,
+              'health': _health, 'keys': _keys, 'openapi-root': _paths,
               'openapi': _openapi}

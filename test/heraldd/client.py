@@ -62,7 +62,7 @@ class Replica(Client):
     def __init__(self, folder, program, flags):
         self.heraldd = server.Heraldd(types.SimpleNamespace(dir=folder, heraldd=program))
         self.heraldd.start(flags)
-        super().__init__(self.heraldd.url, pathlib.Path(folder) / 'certs' / 'heraldd.crt', server.ADMIN_TOKEN)
+        super().__init__(self.heraldd.url, pathlib.Path(folder) / 'certs' / 'ca.crt', server.ADMIN_TOKEN)
 
     def ready(self):
         return self.ask('GET', '/readyz/store')[0] == 200

@@ -47,6 +47,7 @@ class Heraldd {
  public:
   Heraldd() {
     std::ofstream(folder_ + "/tokens.csv") << kToken << ",admin,admin,\"system:masters\"\n";
+    std::filesystem::permissions(folder_ + "/tokens.csv", std::filesystem::perms(0600));
   }
   ~Heraldd() { Kill(); }
 
@@ -90,7 +91,7 @@ class Heraldd {
     options.url = fmt::format("https://127.0.0.1:{}", port_);
     options.tls = [folder = folder_]() -> Result<http::ClientTls> {
       http::ClientTls tls;
-      tls.ca = ReadFile(folder + "/certs/heraldd.crt");
+      tls.ca = ReadFile(folder + "/certs/ca.crt");
       return tls;
     };
     return *http::Client::Open(std::move(options));
