@@ -111,6 +111,18 @@ class RocksReader::Reading {
 
   // Counts a row that is looked at.
   void Visit() { slice_.cost += NeedsValue() ? kRowCost : kCountCost; }
+  // Counts the bytes of a value, before it is decoded or returned. False: it is too large for this
+  // read, which has failed.
+  bool ChargeFor(std::string_view value) {
+    if (effort_.max_value_bytes > 0 && value.size() > effort_.max_value_bytes) {
+      Fail(Status(StatusReason::kCancelled, "the value is too large for a read of this kind"));
+      return false;
+    }
+    if (value.size() > kOrdinaryValueBytes) {
+      slice_.cost += (value.size() - kOrdinaryValueBytes) / kBytesPerCost;
+    }
+    return true;
+  }
   // Between two groups: false where the read has to stop here. `last` makes the Place of the group
   // that has ended.
   template <typename MakePlace>
@@ -337,7 +349,10 @@ void RocksReader::ReadKeys(Reading& reading) const {
       auto parsed = ParseVersionKey(row_key);
       if (!parsed) return reading.Fail(Damaged("key of a version", row_key));
       Entry entry{std::move(parsed->key), nullptr, parsed->revision};
-      if (reading.NeedsValue()) entry.value = std::make_shared<const std::string>(version->value);
+      if (reading.NeedsValue()) {
+        if (!reading.ChargeFor(version->value)) return;
+        entry.value = std::make_shared<const std::string>(version->value);
+      }
       if (!reading.Add(std::move(entry))) break;
       // What is left is only to be counted.
       if (latest && !reading.NeedsValue()) return go_on_with_heads();
@@ -376,6 +391,7 @@ void RocksReader::ReadHeads(Reading& reading, rocksdb::Iterator& versions,
             StandingAt(versions, Order::kAscending, entry.key, reading.at(), std::move(recent[i]));
         if (!standing) return reading.Fail(standing.error());
         if (standing->revision == 0) return reading.Fail(NoVersion(entry.key));
+        if (!reading.ChargeFor(*standing->value)) return;
         entry.value = std::move(standing->value);
         entry.revision = standing->revision;
       }
@@ -437,6 +453,7 @@ void RocksReader::ReadIndex(const Query::By& by, Reading& reading) const {
         StandingAt(*versions, Order::kAny, row->key, reading.at(), recent_.Find(row->key));
     if (!standing) return reading.Fail(standing.error());
     if (standing->revision == 0) continue;
+    if (!reading.ChargeFor(*standing->value)) return;
     const std::vector<IndexEntry> entries = schema_.index(row->key, *standing->value);
     const auto is_row = [&](const IndexEntry& entry) {
       return entry.index == row->index && entry.value == row->value;

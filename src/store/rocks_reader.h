@@ -30,12 +30,18 @@ class RocksReader {
   struct Effort {
     bool cached = false;
     std::size_t max_cost = 0;  // 0: any
+    // A read that meets a larger value ends with kCancelled. 0: any.
+    std::size_t max_value_bytes = 0;
   };
 
   // What a row costs whose value is read, and one that is only counted. (About half a
   // microsecond each; with a filter the former is ten times that.)
   static constexpr std::size_t kRowCost = 8;
   static constexpr std::size_t kCountCost = 1;
+  // A value above this size costs one more for each kBytesPerCost: a filter decodes it, and the
+  // caller encodes it.
+  static constexpr std::size_t kOrdinaryValueBytes = 1024;
+  static constexpr std::size_t kBytesPerCost = 128;
 
   // What one call of Read() has made of a query.
   struct Slice {

@@ -46,10 +46,13 @@ constexpr std::size_t kPortion = 128;
 constexpr std::size_t kCompactRows = 4'096;
 constexpr std::uint32_t kCompactDeletes = 2'000;
 
-// A read on the caller's thread looks at this many rows, some tens of microseconds' worth.
+// A read on the caller's thread looks at this many rows, which takes some tens of microseconds, and
+// at no large value: the caller may be an event loop, which would decode and encode it.
 constexpr std::size_t kInlineRows = 100;
+constexpr std::size_t kInlineValueBytes = 16 * 1024;
 constexpr RocksReader::Effort kInline{.cached = true,
-                                      .max_cost = kInlineRows * RocksReader::kRowCost};
+                                      .max_cost = kInlineRows * RocksReader::kRowCost,
+                                      .max_value_bytes = kInlineValueBytes};
 // A slice of a read on the pool: with a filter, which decodes each value, about 2 ms. Another
 // read waits for one such slice per thread at most.
 constexpr std::size_t kSliceRows = 400;

@@ -1047,6 +1047,33 @@ TEST_F(RocksReadTest, AShortReadDoesNotWaitForALongOneOfAnotherFlow) {
   EXPECT_EQ(order, "short long ");
 }
 
+TEST_F(RocksReadTest, ReadsLargeValuesOnThePool) {
+  options_.schema.index = [](std::string_view, std::string_view) {
+    return std::vector<IndexEntry>{{1, "all"}};
+  };
+  Open();
+  ASSERT_TRUE(Put("/a", "small"));
+  Query listed;
+  Query filtered;
+  filtered.filter = [](const Entry&) { return true; };
+  Query indexed;
+  indexed.by = Query::By{.index = 1, .from = "all", .to = std::string("all\0", 4)};
+  for (const bool is_large : {false, true}) {
+    if (is_large) {
+      ASSERT_TRUE(Put("/b", std::string(1'000'000, 'x')));
+    }
+    for (const Query& query : {listed, filtered, indexed}) {
+      std::promise<std::thread::id> thread;
+      store_->Read(query, [&](const Result<Page>& page) {
+        EXPECT_TRUE(page) << page.error().ToString();
+        EXPECT_EQ(page ? page->entries.size() : 0, is_large ? 2u : 1u);
+        thread.set_value(std::this_thread::get_id());
+      });
+      EXPECT_EQ(thread.get_future().get() == std::this_thread::get_id(), !is_large);
+    }
+  }
+}
+
 TEST_F(RocksReadTest, ALongReadShowsOneMoment) {
   rocks_.read_threads = 1;
   Open();

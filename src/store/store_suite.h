@@ -1270,7 +1270,15 @@ TEST_P(StoreSuite, ForgetsTheOldestEntriesWhenThereIsNoMoreRoom) {
   for (int i = 0; i < 600; ++i) {
     char key[16];
     std::snprintf(key, sizeof key, "/%03d", (i * 7) % 600);  // the age is not the order of keys
-    Put(key, noise());
+    // A store that needs longer to make room asks the client to come back.
+    const Bytes value = std::make_shared<const std::string>(noise());
+    Result<Written> written = Commit(key, value);
+    for (int tries = 0; tries < 1000 && !written; ++tries) {
+      ASSERT_TRUE(written.error().Is(StatusReason::kTooManyRequests)) << written.error().ToString();
+      store().Maintain();
+      written = Commit(key, value);
+    }
+    ASSERT_TRUE(written) << written.error().ToString();
     last_written = clock_.Now();
     clock_.Advance(std::chrono::milliseconds(10));
     if (i % 10 == 9) store().Maintain();
