@@ -46,6 +46,7 @@ class Http1Server final : public ServerCodec {
   void Drain(SteadyTime now) override;
   void Abandon() override;
 
+  bool has_more_work() const override { return false; }
   bool wants_input() const override;
   bool finished() const override { return state_ == State::kFinished && out_.empty(); }
   std::string_view fault() const override { return fault_; }

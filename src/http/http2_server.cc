@@ -340,12 +340,9 @@ void Http2Server::EndHead(Stream& stream, bool end_stream) {
   stream.ended = end_stream;
   if (stream.refusal != 0) return Refuse(stream, stream.refusal);
   if (!fault_.empty()) return;
-  const AnswerGroup& group = *context_.group;
-  if (!held_.empty() || group.whole_bytes + group.streamed_bytes > group.max_queued_bytes) {
-    held_.push_back(stream.id);
-  } else {
-    Dispatch(stream);
-  }
+  // Not handed over yet: a reset may be among the bytes that have come with it, and then nobody has
+  // done any work for it.
+  held_.push_back(stream.id);
 }
 
 void Http2Server::Dispatch(Stream& stream) {
@@ -415,15 +412,20 @@ void Http2Server::EndRequest(Stream& stream) {
   FollowHandler(stream);
 }
 
-bool Http2Server::DispatchHeld() {
+bool Http2Server::HasRoom() const {
   const AnswerGroup& group = *context_.group;
+  return group.whole_bytes + group.streamed_bytes <= group.max_queued_bytes;
+}
+
+bool Http2Server::DispatchHeld(int* budget) {
   bool dispatched = false;
-  while (!held_.empty() && group.whole_bytes + group.streamed_bytes <= group.max_queued_bytes) {
+  while (!held_.empty() && *budget > 0 && fault_.empty() && HasRoom()) {
     const std::int32_t id = held_.front();
     held_.pop_front();
     if (Stream* stream = Find(id); stream != nullptr && !stream->answer) {
       Dispatch(*stream);
       dispatched = true;
+      --*budget;
     }
   }
   return dispatched;
@@ -493,6 +495,7 @@ void Http2Server::SubmitAnswer(Stream& stream) {
 void Http2Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
   now_ = now;
   if (gone_) return;
+  int budget = kMaxDispatches;
   do {
     while (out.size() < limit) {
       const std::uint8_t* data = nullptr;
@@ -504,7 +507,7 @@ void Http2Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
     for (const std::shared_ptr<Answer>& answer : read_) answer->TellDrained();
     read_.clear();
     // What these are answered with at once is sent at once: nobody else calls for it.
-  } while (DispatchHeld());
+  } while (DispatchHeld(&budget));
   if (context_.group->whole_bytes == 0) rate_.Restart(now);
 }
 

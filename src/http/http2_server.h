@@ -49,6 +49,9 @@ class Http2Server final : public ServerCodec {
   void Abandon() override;
 
   bool wants_input() const override { return true; }
+  bool has_more_work() const override {
+    return !gone_ && fault_.empty() && !held_.empty() && HasRoom();
+  }
   bool finished() const override;
   std::string_view fault() const override { return fault_; }
 
@@ -56,6 +59,9 @@ class Http2Server final : public ServerCodec {
   static constexpr std::int32_t kWindowBytes = 65'535;
   // The window of all streams together, so that a burst of small bodies needs no update.
   static constexpr std::int32_t kConnectionWindowBytes = 1024 * 1024;
+  // Requests that one Produce() hands over, so that a connection with hundreds of them does not
+  // hold up the others of its thread.
+  static constexpr int kMaxDispatches = 16;
   static constexpr std::size_t kMaxHeadFactor = 4;
   static constexpr std::size_t kMaxContinuations = 8;  // frames of one head, 16 KiB each
 
@@ -93,8 +99,11 @@ class Http2Server final : public ServerCodec {
   void AddBody(Stream& stream, std::string_view bytes);
   void EndRequest(Stream& stream);
   void Dispatch(Stream& stream);
-  // Returns whether there were any for which there is room now.
-  bool DispatchHeld();
+  // Hands over requests of held_, at most *budget, which it reduces. Returns whether there were
+  // any.
+  bool DispatchHeld(int* budget);
+  // Whether few enough answers wait to be read that more requests may be handed over.
+  bool HasRoom() const;
   // Follows what the handler has done with the request so far.
   void FollowHandler(Stream& stream);
   // The body was asked for: reads it, or hands it over where it is there.
@@ -126,7 +135,7 @@ class Http2Server final : public ServerCodec {
   bool leaving_ = false;  // and its GOAWAY: it asks for nothing more
   bool gone_ = false;     // nothing is received or produced any more
 
-  std::deque<std::int32_t> held_;              // requests that wait for answers to be read
+  std::deque<std::int32_t> held_;              // requests that are not handed over yet
   std::vector<std::shared_ptr<Answer>> read_;  // answers read from in this Produce()
   ReadRate rate_;                              // of all answers, while a finite one waits
 

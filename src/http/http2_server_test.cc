@@ -206,7 +206,7 @@ struct Conversation {
       if (!asked.empty()) codec.Receive(asked, connection.now());
       const std::string answered = connection.Send(codec);
       if (!answered.empty()) client.Listen(answered);
-      if (asked.empty() && answered.empty()) return;
+      if (asked.empty() && answered.empty() && !codec.has_more_work()) return;
     }
   }
   // For raw bytes of a client that nghttp2 would refuse to be.
@@ -278,6 +278,7 @@ TEST(Http2Server, ReadsWhatComesByteByByte) {
   Conversation c;
   c.client.Ask("POST", "/", {}, "hello");
   for (const char byte : c.client.Talk()) c.Receive({&byte, 1});
+  c.Talk();
   ASSERT_EQ(c.connection.requests.size(), 1U);
   EXPECT_EQ(c.connection.Take().request.body, "hello");
 }
@@ -311,8 +312,8 @@ TEST(Http2Server, RefusesStreamsOverTheBoundAndServesTheOthers) {
   for (const std::uint32_t id : {1U, 3U, 5U})
     c.Receive(
         Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, id, kGetBlock));
-  EXPECT_EQ(c.connection.requests.size(), 2U);
   EXPECT_EQ(c.GoAway(), std::nullopt);
+  EXPECT_EQ(c.connection.requests.size(), 2U);
   EXPECT_FALSE(c.codec.finished());
 }
 
@@ -493,7 +494,13 @@ TEST(Http2Server, HeadHasTheLengthButNotTheBody) {
 
 TEST(Http2Server, SaysContinueToWhoWaitsForIt) {
   Conversation c;
+  c.Talk();
   const std::int32_t id = c.client.Ask("POST", "/", {{"expect", "100-continue"}}, "x");
+  const std::string asked = c.client.Talk();
+  constexpr std::size_t kBody = 9 + 1;  // a frame with one byte, which the client holds back
+  c.Receive(asked.substr(0, asked.size() - kBody));
+  c.client.Listen(c.connection.Send(c.codec));
+  c.Receive(asked.substr(asked.size() - kBody));
   c.Talk();
   c.connection.Take().responder->Send({});
   c.Talk();
@@ -1090,13 +1097,40 @@ TEST(Http2Server, FramesOnStreamsThatThePeerEndedAreCut) {
   }
 }
 
-TEST(Http2Server, WhatComesBeforeAViolationIsServed) {
+TEST(Http2Server, HandsOverOnlySoManyRequestsAtATime) {
+  Conversation c;
+  c.Talk();
+  for (int i = 0; i < 40; ++i) c.client.Ask("GET", "/");
+  c.Receive(c.client.Talk());
+  std::vector<std::size_t> handed_over;
+  do {
+    c.connection.Send(c.codec);
+    handed_over.push_back(c.connection.requests.size());
+  } while (c.codec.has_more_work());
+  EXPECT_EQ(handed_over, (std::vector<std::size_t>{16, 32, 40}));
+}
+
+TEST(Http2Server, DoesNotHandOverARequestThatCameWithItsReset) {
+  Conversation c;
+  constexpr std::uint8_t kEndAll = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
+  std::string bytes = Greeting();
+  for (std::uint32_t id = 1; id < 200; id += 2) {
+    bytes += Frame(NGHTTP2_HEADERS, kEndAll, id, kGetBlock);
+    bytes += Frame(NGHTTP2_RST_STREAM, 0, id, std::string("\0\0\0\x08", 4));
+  }
+  c.Receive(bytes + Frame(NGHTTP2_HEADERS, kEndAll, 201, kGetBlock));
+  EXPECT_EQ(c.GoAway(), std::nullopt);
+  EXPECT_EQ(c.connection.requests.size(), 1U);
+  EXPECT_FALSE(c.codec.has_more_work());
+}
+
+TEST(Http2Server, RequestsThatComeWithAViolationAreNotHandedOver) {
   Conversation c;
   constexpr std::uint8_t kEndAll = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
   c.Receive(Greeting() + Frame(NGHTTP2_HEADERS, kEndAll, 1, kGetBlock) +
             Frame(NGHTTP2_HEADERS, kEndAll, 3, kGetBlock) + Frame(NGHTTP2_DATA, 0, 1, "x"));
-  EXPECT_EQ(c.connection.requests.size(), 2U);
   c.ExpectCut(NGHTTP2_STREAM_CLOSED);
+  EXPECT_EQ(c.connection.requests.size(), 0U);
 }
 
 TEST(Http2Server, LateFramesOnAStreamThatTheServerResetAreIgnored) {

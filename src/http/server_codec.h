@@ -57,6 +57,9 @@ class ServerCodec {
 
   // False while reading on would only fill memory.
   virtual bool wants_input() const = 0;
+  // True while the codec has work that it left for the next Produce(), so that one connection does
+  // not hold up the others of its thread.
+  virtual bool has_more_work() const = 0;
   // True when the connection is to be closed once all that Produce() gives is sent.
   virtual bool finished() const = 0;
   // Why the peer has to be cut off, in a few words for the log; empty while it behaves.

@@ -48,8 +48,8 @@ void Connection::OnReadable(SteadyTime now) {
   if (size == 0) return OnEof(now);
   const std::string_view bytes(context_.input.data(), static_cast<std::size_t>(size));
   if (lingering_) {
-    thrown_away_ += bytes.size();
-    if (thrown_away_ > kLingerBytes) Close();
+    if (bytes.size() > linger_bytes_) return Close();
+    linger_bytes_ -= bytes.size();
     return;
   }
   if (!tls_) return OnText(bytes, now);
@@ -150,7 +150,10 @@ void Connection::Flush(SteadyTime now) {
   more_ = false;
   if (!closed_ && group_->overflow) return Cut("too much that it does not read");
   for (int round = 0; round < kMaxRounds; ++round) {
-    if (closed_ || !SendOnce(now)) return;
+    const bool sent = !closed_ && SendOnce(now);
+    if (closed_) return;
+    more_ = codec_ && !lingering_ && codec_->has_more_work();
+    if (!sent || more_) return;
   }
   more_ = true;
 }
@@ -196,8 +199,10 @@ bool Connection::SendOnce(SteadyTime now) {
 
 void Connection::BeginLinger(SteadyTime now) {
   lingering_ = true;
+  linger_bytes_ = kLingerBytes;
   since_ = now;
   if (codec_ && !codec_->fault().empty()) {
+    linger_bytes_ = kLingerBytesAfterFault;
     Log("connection ended", codec_->fault());
     context_.counters->connections_cut.fetch_add(1, std::memory_order_relaxed);
   }

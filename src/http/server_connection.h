@@ -75,9 +75,11 @@ class Connection final : private RequestSink {
   static constexpr std::size_t kOutputBytes = std::size_t{64} * 1024;
   // Rounds of the above for one connection, before the others have their turn.
   static constexpr int kMaxRounds = 16;
-  // Lingering ends after this long, or after so many bytes thrown away.
+  // Lingering ends after this long, or after so many bytes thrown away: a client that sends a body
+  // which nobody reads should see the answer. One that is cut off for what it did gets less.
   static constexpr std::chrono::seconds kLingerTime{2};
   static constexpr std::size_t kLingerBytes = std::size_t{16} * 1024 * 1024;
+  static constexpr std::size_t kLingerBytesAfterFault = std::size_t{256} * 1024;
 
  private:
   void OnRequest(Request request, const std::shared_ptr<Answer>& answer) override;
@@ -100,12 +102,12 @@ class Connection final : private RequestSink {
   std::unique_ptr<ServerCodec> codec_;     // null: not known yet
   std::string sniffed_;                    // what came before the codec was known
   std::string unsent_;
-  SteadyTime since_;     // accepted, handshake done, or lingering began
-  SteadyTime progress_;  // the socket last took something
-  ReadRate rate_;        // of the socket, while something is unsent
-  std::size_t thrown_away_ = 0;
-  bool more_ = false;  // kMaxRounds were not enough
-  bool eof_ = false;   // the peer sends no more
+  SteadyTime since_;              // accepted, handshake done, or lingering began
+  SteadyTime progress_;           // the socket last took something
+  ReadRate rate_;                 // of the socket, while something is unsent
+  std::size_t linger_bytes_ = 0;  // how many more may be thrown away
+  bool more_ = false;             // kMaxRounds were not enough, or the codec has more work
+  bool eof_ = false;              // the peer sends no more
   bool lingering_ = false;
   bool shut_ = false;  // our half is closed as well
   bool closed_ = false;

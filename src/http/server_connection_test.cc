@@ -76,6 +76,23 @@ class ServerConnectionTest : public testing::Test {
   std::shared_ptr<Responder> responder_;
 };
 
+TEST_F(ServerConnectionTest, ThrowsAwayLittleOfWhatComesAfterAFault) {
+  const std::string bad = "PRI * HTTP/2.0\r\n\r\nnot HTTP/2" + std::string(100, 'x');
+  ASSERT_EQ(::send(sockets_[1], bad.data(), bad.size(), 0), static_cast<ssize_t>(bad.size()));
+  connection_->OnReadable(now_);
+  Flush();
+  const std::string more(16 * 1024, 'x');
+  std::size_t thrown_away = 0;
+  while (!connection_->closed() && thrown_away < 2 * Connection::kLingerBytesAfterFault) {
+    const ssize_t sent = ::send(sockets_[1], more.data(), more.size(), MSG_DONTWAIT);
+    ASSERT_GT(sent, 0);
+    connection_->OnReadable(now_);
+    thrown_away += static_cast<std::size_t>(sent);
+  }
+  EXPECT_TRUE(connection_->closed());
+  EXPECT_GT(thrown_away, Connection::kLingerBytesAfterFault);
+}
+
 constexpr std::size_t kListBytes = 300'000;
 
 TEST_F(ServerConnectionTest, AClientThatReadsAnAnswerInCrumbsIsCut) {

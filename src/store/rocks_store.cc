@@ -46,18 +46,26 @@ constexpr std::size_t kPortion = 128;
 constexpr std::size_t kCompactRows = 4'096;
 constexpr std::uint32_t kCompactDeletes = 2'000;
 
-// A read on the caller's thread looks at this many rows, which takes some tens of microseconds, and
-// at no large value: the caller may be an event loop, which would decode and encode it.
+// A read takes place where it holds up nobody:
+//   on the caller's thread  a few rows of what is cached, some tens of microseconds' worth; the
+//                           caller may be an event loop
+//   on the pool             in slices of about 2 ms; another read waits for one such slice per
+//                           thread at most
+//   on the slow thread      whatever has a large value: to decode and to encode an event of 3 MiB
+//                           takes 100 ms, and nothing interrupts that
+// Rows cost more with a filter, which decodes each value.
 constexpr std::size_t kInlineRows = 100;
-constexpr std::size_t kInlineValueBytes = 16 * 1024;
-constexpr RocksReader::Effort kInline{.cached = true,
-                                      .max_cost = kInlineRows * RocksReader::kRowCost,
-                                      .max_value_bytes = kInlineValueBytes};
-// A slice of a read on the pool: with a filter, which decodes each value, about 2 ms. Another
-// read waits for one such slice per thread at most.
+constexpr std::size_t kInlineFilteredRows = 20;
+constexpr RocksReader::Effort kInline{
+    .cached = true, .max_cost = kInlineRows * RocksReader::kRowCost, .max_value_bytes = 16 * 1024};
+constexpr RocksReader::Effort kInlineFiltered{
+    .cached = true,
+    .max_cost = kInlineFilteredRows * RocksReader::kRowCost,
+    .max_value_bytes = kInline.max_value_bytes};
 constexpr std::size_t kSliceRows = 400;
-constexpr RocksReader::Effort kOneSlice{.cached = false,
-                                        .max_cost = kSliceRows * RocksReader::kRowCost};
+constexpr RocksReader::Effort kOneSlice{
+    .cached = false, .max_cost = kSliceRows * RocksReader::kRowCost, .max_value_bytes = 64 * 1024};
+constexpr RocksReader::Effort kOneSlowSlice{.cached = false, .max_cost = kOneSlice.max_cost};
 constexpr RocksReader::Effort kThorough{};
 
 Status NoRoom() {
@@ -138,13 +146,16 @@ class RocksStore::Reading {
   }
   // Whoever asks for the latest state is not to be told that it is too old, so a read that was
   // overtaken by compaction begins again.
-  bool Restart(const Status& error) {
+  bool RestartIfExpired(const Status& error) {
     if (!is_of_latest_ || !error.Is(StatusReason::kExpired)) return false;
-    query.at = 0;
+    Restart();
+    return true;
+  }
+  void Restart() {
+    if (is_of_latest_) query.at = 0;
     query.start = start_;
     query.by = by_;
     page = Page();
-    return true;
   }
 
   Query query;  // for what is not read yet
@@ -203,6 +214,9 @@ void RocksStore::Start() {
   queue.concurrency = readers_->threads();
   queue.slice_cost = kOneSlice.max_cost;
   read_queue_ = std::make_unique<FairQueue>(readers_.get(), queue);
+  slow_reader_ = std::make_unique<Executor>(Executor::Options{.threads = 1});
+  queue.concurrency = 1;
+  slow_read_queue_ = std::make_unique<FairQueue>(slow_reader_.get(), queue);
   WatchHub::Options hub;
   hub.executor = readers_.get();
   hub_ = std::make_unique<WatchHub>(
@@ -228,7 +242,9 @@ RocksStore::~RocksStore() {
   work_.NotifyAll();
   committer_.join();
   readers_->Stop();
+  slow_reader_->Stop();
   read_queue_.reset();
+  slow_read_queue_.reset();
   // The next start then has no log to read. A failure costs only that time.
   if (healthy_ && rocks_) rocks_->FlushAll().PermitUncheckedError();
   if (healthy_) MarkRevision();
@@ -877,41 +893,52 @@ Result<RocksReader::Slice> RocksStore::ReadAt(const Query& query, RocksReader::E
   return slice;
 }
 
-FairQueue::Step RocksStore::ReadSlice(Reading& reading, RocksReader::Effort effort) {
-  if (reading.query.is_cancelled()) {
-    reading.Answer(Status(StatusReason::kCancelled, "the read was cancelled"));
+FairQueue::Step RocksStore::ReadSlice(const ReadingPtr& reading, RocksReader::Effort effort) {
+  if (reading->query.is_cancelled()) {
+    reading->Answer(Status(StatusReason::kCancelled, "the read was cancelled"));
     return {};
   }
   Result<RocksReader::Slice> slice =
-      ReadAt(reading.query, effort, std::exchange(reading.page, Page()));
+      ReadAt(reading->query, effort, std::exchange(reading->page, Page()));
   // In one go this time, which compaction cannot interrupt.
-  if (!slice && reading.Restart(slice.error())) slice = ReadAt(reading.query, kThorough, {});
+  if (!slice && reading->RestartIfExpired(slice.error())) {
+    slice = ReadAt(reading->query, kThorough, {});
+  }
+  if (!slice && slice.error().Is(StatusReason::kCancelled) && effort.max_value_bytes > 0) {
+    reading->Restart();
+    Queue(slow_read_queue_.get(), reading, kOneSlowSlice);
+    return {.cost = effort.max_cost};
+  }
   if (!slice) {
-    reading.Answer(slice.error());
+    reading->Answer(slice.error());
     return {};
   }
   const std::size_t cost = slice->cost;
-  const bool done = !reading.Take(*std::move(slice));
-  if (done) reading.Answer(std::move(reading.page));
+  const bool done = !reading->Take(*std::move(slice));
+  if (done) reading->Answer(std::move(reading->page));
   return {.cost = cost, .done = done};
 }
 
+void RocksStore::Queue(FairQueue* queue, const ReadingPtr& reading, RocksReader::Effort effort) {
+  const Query& query = reading->query;
+  const Status rejected =
+      queue->Add(query.flow, query.background ? FairQueue::Kind::kLong : FairQueue::Kind::kShort,
+                 [this, reading, effort] { return ReadSlice(reading, effort); });
+  if (!rejected.ok()) reading->Answer(rejected);
+}
+
 void RocksStore::Read(Query query, PageDone done) {
-  const std::uint64_t flow = query.flow;
-  const bool is_long = query.background;
   const auto reading = std::make_shared<Reading>(std::move(query), std::move(done));
-  if (!is_long) {
-    Result<RocksReader::Slice> slice = ReadAt(reading->query, kInline, {});
+  if (!reading->query.background) {
+    Result<RocksReader::Slice> slice =
+        ReadAt(reading->query, reading->query.filter ? kInlineFiltered : kInline, {});
     if (slice) {
       if (!reading->Take(*std::move(slice))) return reading->Answer(std::move(reading->page));
     } else if (!slice.error().Is(StatusReason::kCancelled)) {
       return reading->Answer(slice.error());
     }
   }
-  const Status rejected =
-      read_queue_->Add(flow, is_long ? FairQueue::Kind::kLong : FairQueue::Kind::kShort,
-                       [this, reading] { return ReadSlice(*reading, kOneSlice); });
-  if (!rejected.ok()) reading->Answer(rejected);
+  Queue(read_queue_.get(), reading, kOneSlice);
 }
 
 void RocksStore::CurrentRevision(std::function<void(Result<Revision>)> done) {

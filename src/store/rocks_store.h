@@ -60,7 +60,8 @@ struct RocksStoreOptions {
 // Reads are made of versions at a revision and never wait for writes. One that finds all it
 // needs in memory and is short runs on the caller's thread; any other runs on a pool of
 // `read_threads`, in slices and in the order that a FairQueue decides. So the caller's thread
-// never waits for a disk, and a short read never waits for a long one.
+// never waits for a disk, and a short read never waits for a long one. Reads of large values have
+// one thread of their own.
 //
 // Expiry, eviction, compaction and the recovery from errors are Maintain(), on a thread
 // of its own; what these delete goes through the committer in small portions, between
@@ -185,9 +186,12 @@ class RocksStore final : public Store {
   RocksReader ReaderOf(const RocksDb& rocks) const;
   Status CheckRevision(Revision at) const;
   Result<std::optional<Entry>> GetNow(const std::string& key, RocksReader::Effort effort);
-  // One slice of a read; answers when it was the last.
   class Reading;
-  FairQueue::Step ReadSlice(Reading& reading, RocksReader::Effort effort);
+  using ReadingPtr = std::shared_ptr<Reading>;
+  void Queue(FairQueue* queue, const ReadingPtr& reading, RocksReader::Effort effort);
+  // One slice of a read; answers when it was the last. A read that meets a value that is too large
+  // for the effort goes on in the slow queue.
+  FairQueue::Step ReadSlice(const ReadingPtr& reading, RocksReader::Effort effort);
   Result<RocksReader::Slice> ReadAt(const Query& query, RocksReader::Effort effort, Page so_far);
   Result<Watch::Batch> ReadLog(const std::string& prefix, Revision after, std::size_t max);
 
@@ -293,7 +297,9 @@ class RocksStore final : public Store {
 
   // For Read(), Get() and lagging watches; for Maintain(), where that runs by itself.
   std::unique_ptr<Executor> readers_;
-  std::unique_ptr<FairQueue> read_queue_;  // of readers_, for Read()
+  std::unique_ptr<FairQueue> read_queue_;       // of readers_, for Read()
+  std::unique_ptr<Executor> slow_reader_;       // one thread
+  std::unique_ptr<FairQueue> slow_read_queue_;  // of slow_reader_
   std::unique_ptr<Executor> maintenance_;
   std::unique_ptr<WatchHub> hub_;
   std::thread committer_;
