@@ -115,18 +115,20 @@ function(herald_internal_executable target folder sources deps)
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
 endfunction()
 
-# herald_test(<name> DEPS <module>... [SOURCES <file>...] [LABELS <label>...]
+# herald_test([<folder>/]<name> DEPS <module>... [SOURCES <file>...] [LABELS <label>...]
 #             [TIMEOUT <seconds>])
 #
-# One GoogleTest program and one ctest. SOURCES defaults to <name>.cc, LABELS to
-# unit. Labels: unit conformance integration interop install bench fuzz.
-function(herald_test name)
+# One GoogleTest program and one ctest, called <name>. SOURCES defaults to
+# [<folder>/]<name>.cc, LABELS to unit. Labels: unit conformance integration interop
+# install bench fuzz.
+function(herald_test path)
   if(NOT HERALD_TESTS)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  get_filename_component(name ${path} NAME)
   if(NOT arg_SOURCES)
-    set(arg_SOURCES ${name}.cc)
+    set(arg_SOURCES ${path}.cc)
   endif()
   if(NOT arg_LABELS)
     set(arg_LABELS unit)

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 
 namespace herald {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
-#include "base/strand.h"
+#include "base/thread/mutex.h"
+#include "base/thread/strand.h"
 #include "herald/record/broadcaster.h"
 #include "record/channel.h"
 #include "record/delivery.h"

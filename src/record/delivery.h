@@ -14,9 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/bytes/random.h"
 #include "base/lru_map.h"
-#include "base/random.h"
-#include "base/strand.h"
+#include "base/thread/strand.h"
 #include "herald/base/clock.h"
 #include "herald/base/log.h"
 #include "herald/record/broadcaster.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "api/json_writer.h"
+#include "api/json/writer.h"
 #include "record/key_cache.h"
 #include "record/text_limits.h"
 
