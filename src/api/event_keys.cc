@@ -2,12 +2,11 @@
 
 #include <cstdint>
 
+#include "api/protobuf/layout.h"
 #include "api/protobuf/reader.h"
 
 namespace herald {
 namespace {
-
-constexpr std::string_view kMagic("k8s\0", 4);
 
 // The numbers of core/v1's Event and of what it is made of (fields.h).
 constexpr int kMetadata = 1;
@@ -154,8 +153,8 @@ EventKeys KeysOf(const Event& event) {
 }
 
 bool ReadEventKeys(std::string_view protobuf, EventKeys* keys) {
-  if (!protobuf.starts_with(kMagic)) return false;
-  ProtobufReader reader(protobuf.substr(kMagic.size()));
+  if (!protobuf.starts_with(kProtobufMagic)) return false;
+  ProtobufReader reader(protobuf.substr(kProtobufMagic.size()));
   while (reader.NextField("Unknown")) {
     if (reader.field() == 2 && reader.wire_type() == WireType::kBytes) {
       return ReadEvent(reader.Bytes(), keys);

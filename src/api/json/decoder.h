@@ -17,6 +17,7 @@
 #include "api/fields.h"
 #include "api/json/reader.h"
 #include "api/json/strict_errors.h"
+#include "api/json/type_names.h"
 #include "api/list_growth.h"
 #include "api/type_meta.h"
 
@@ -61,9 +62,6 @@ class JsonComplaints {
   std::string bad_time_;
   std::string wrong_type_;
 };
-
-// "string", "array", ... as Kubernetes' messages call a value.
-std::string_view JsonTypeName(JsonReader::Type type);
 
 // Whether Go's encoding/json, which looks for kind and apiVersion without regard to
 // case, would take `key` for `name`. REQUIRES: name is ASCII letters
