@@ -127,12 +127,12 @@ class Converter {
   }
 
   template <typename T>
-    requires requires { Schema<T, kApi>::kGoName; }
+    requires requires { FieldTable<T, kApi>::kGoName; }
   void Value(const Json& json, T* out, std::string_view) {
     if (json.is_null()) return;
     if (!json.is_object()) return Fail("cannot restore struct from: ", GoKindName(json));
     std::apply([&](const auto&... field) { (Member(json, field, out), ...); },
-               Schema<T, kApi>::kFields);
+               FieldTable<T, kApi>::kFields);
     if (field_errors_ != nullptr) ReportUnknown<T>(json);
   }
 
@@ -152,7 +152,7 @@ class Converter {
       if (unknown_bytes_ > StrictErrors::kMaxBytes) return;
       const bool known =
           std::apply([&name = key](const auto&... field) { return ((field.json == name) || ...); },
-                     Schema<T, kApi>::kFields);
+                     FieldTable<T, kApi>::kFields);
       const bool is_type = path_.empty() && (key == "kind" || key == "apiVersion");
       if (known || is_type) continue;
       field_errors_->push_back("unknown field \"" + path_ + (path_.empty() ? "" : ".") + key + '"');

@@ -39,7 +39,7 @@ struct TypeOf<T, kApi> {
 };
 
 template <typename T, EventApi kApi>
-  requires requires { Schema<T, kApi>::kGoName; }
+  requires requires { FieldTable<T, kApi>::kGoName; }
 struct TypeOf<T, kApi> {
   static constexpr auto kMembers = std::apply(
       [](const auto&... field) {
@@ -47,9 +47,10 @@ struct TypeOf<T, kApi> {
             field.json,
             &TypeOf<typename std::remove_cvref_t<decltype(field)>::MemberType, kApi>::kType}...};
       },
-      Schema<T, kApi>::kFields);
-  static constexpr MergeType kType = {
-      .kind = MergeType::Kind::kStruct, .go_name = Schema<T, kApi>::kGoName, .members = kMembers};
+      FieldTable<T, kApi>::kFields);
+  static constexpr MergeType kType = {.kind = MergeType::Kind::kStruct,
+                                      .go_name = FieldTable<T, kApi>::kGoName,
+                                      .members = kMembers};
 };
 
 // The lists of an event that are merged. All others are replaced.

@@ -54,16 +54,16 @@ class ProtobufDecoder {
     using Reader = void (*)(ProtobufReader*, T*);
     // By field number; null where there is none.
     static constexpr auto kReaders = [] {
-      constexpr int kLast = std::max({std::get<kIndex>(Schema<T, kApi>::kFields).number...});
+      constexpr int kLast = std::max({std::get<kIndex>(FieldTable<T, kApi>::kFields).number...});
       std::array<Reader, kLast + 1> readers{};
-      ((readers[std::get<kIndex>(Schema<T, kApi>::kFields).number] = &FieldOf<kIndex, T>), ...);
+      ((readers[std::get<kIndex>(FieldTable<T, kApi>::kFields).number] = &FieldOf<kIndex, T>), ...);
       return readers;
     }();
     static constexpr auto kOrder = FieldOrder<T, kApi>(indexes);
     ProtobufReader reader(bytes);
     // Kubernetes writes fields in the order of their numbers, so most messages end here.
     (ReadIfNext<kBefore, kOrder[kIndex]>(&reader, object), ...);
-    while (reader.NextField(Schema<T, kApi>::kGoName)) {
+    while (reader.NextField(FieldTable<T, kApi>::kGoName)) {
       const auto number = static_cast<std::size_t>(reader.field());
       if (number < kReaders.size() && kReaders[number] != nullptr) {
         kReaders[number](&reader, object);
@@ -77,7 +77,7 @@ class ProtobufDecoder {
 
   template <Before kBefore, std::size_t kIndex, typename T>
   static void ReadIfNext(ProtobufReader* reader, T* object) {
-    constexpr auto& kField = std::get<kIndex>(Schema<T, kApi>::kFields);
+    constexpr auto& kField = std::get<kIndex>(FieldTable<T, kApi>::kFields);
     auto* const member = &(object->*kField.member);
     const bool is_next = reader->SkipExpectedTag(kField.number, kWireType<kIndex, T>);
     if constexpr (kBefore == Before::kPart) {
@@ -91,7 +91,7 @@ class ProtobufDecoder {
 
   template <std::size_t kIndex, typename T>
   static void FieldOf(ProtobufReader* reader, T* object) {
-    constexpr auto& kField = std::get<kIndex>(Schema<T, kApi>::kFields);
+    constexpr auto& kField = std::get<kIndex>(FieldTable<T, kApi>::kFields);
     if (reader->Expect(kWireType<kIndex, T>, kField.go)) Value(reader, &(object->*kField.member));
   }
 
@@ -107,7 +107,7 @@ class ProtobufDecoder {
   template <std::size_t kIndex, typename T>
   static constexpr WireType kWireType = [] {
     using Field =
-        std::tuple_element_t<kIndex, std::remove_cvref_t<decltype(Schema<T, kApi>::kFields)>>;
+        std::tuple_element_t<kIndex, std::remove_cvref_t<decltype(FieldTable<T, kApi>::kFields)>>;
     const bool is_number = IsNumber(static_cast<const typename Field::MemberType*>(nullptr));
     return is_number ? WireType::kVarint : WireType::kBytes;
   }();
@@ -133,7 +133,7 @@ class ProtobufDecoder {
     OverwriteText(reader->Bytes(), out);
   }
   template <typename T>
-    requires requires { Schema<T, kApi>::kGoName; }
+    requires requires { FieldTable<T, kApi>::kGoName; }
   static void ValueOver(ProtobufReader* reader, T* out) {
     const std::string_view bytes = reader->Bytes();
     std::string error;
@@ -189,7 +189,7 @@ class ProtobufDecoder {
   }
 
   template <typename T>
-    requires requires { Schema<T, kApi>::kGoName; }
+    requires requires { FieldTable<T, kApi>::kGoName; }
   static void Value(ProtobufReader* reader, T* out) {
     const std::string_view bytes = reader->Bytes();
     std::string error;

@@ -35,7 +35,7 @@ class ProtobufEncoder {
 
   template <std::size_t kIndex, typename T>
   void FieldOf(const T& object) {
-    constexpr auto& kField = std::get<kIndex>(Schema<T, kApi>::kFields);
+    constexpr auto& kField = std::get<kIndex>(FieldTable<T, kApi>::kFields);
     Value(kField.number, object.*kField.member);
   }
 
@@ -63,7 +63,7 @@ class ProtobufEncoder {
   }
 
   template <typename T>
-    requires requires { Schema<T, kApi>::kGoName; }
+    requires requires { FieldTable<T, kApi>::kGoName; }
   void Value(int number, const T& object) {
     const std::size_t before = w_.size();
     Message(object);

@@ -30,7 +30,7 @@ inline constexpr int kRawField = 1;
 template <typename T, EventApi kApi, std::size_t... kIndex>
 constexpr auto FieldOrder(std::index_sequence<kIndex...>) {
   const std::array<int, sizeof...(kIndex)> numbers = {
-      std::get<kIndex>(Schema<T, kApi>::kFields).number...};
+      std::get<kIndex>(FieldTable<T, kApi>::kFields).number...};
   std::array<std::size_t, sizeof...(kIndex)> order = {kIndex...};
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return numbers[a] < numbers[b]; });

@@ -1,4 +1,4 @@
-#include "api/event_keys.h"
+#include "api/indexed_fields.h"
 
 #include <cstdint>
 
@@ -51,7 +51,7 @@ Timestamp ReadTime(std::string_view bytes) {
   return {seconds, static_cast<std::int32_t>(nanos)};
 }
 
-void ReadReference(std::string_view bytes, EventKeys* keys) {
+void ReadReference(std::string_view bytes, IndexedFields* keys) {
   ProtobufReader reader(bytes);
   while (reader.NextField("ObjectReference")) {
     if (reader.wire_type() != WireType::kBytes) {
@@ -92,7 +92,7 @@ Timestamp ReadTimeOf(std::string_view bytes, std::string_view message, int field
   return time;
 }
 
-bool ReadEvent(std::string_view bytes, EventKeys* keys) {
+bool ReadEvent(std::string_view bytes, IndexedFields* keys) {
   Times times;
   ProtobufReader reader(bytes);
   while (reader.NextField("Event")) {
@@ -141,7 +141,7 @@ Timestamp LastOccurrence(const Event& event) {
                  event.series ? Timestamp(event.series->last_observed_time) : Timestamp()});
 }
 
-EventKeys KeysOf(const Event& event) {
+IndexedFields IndexedFieldsOf(const Event& event) {
   return {.kind = event.involved_object.kind,
           .namespace_ = event.involved_object.namespace_,
           .name = event.involved_object.name,
@@ -152,7 +152,7 @@ EventKeys KeysOf(const Event& event) {
           .creation = event.metadata.creation_timestamp};
 }
 
-bool ReadEventKeys(std::string_view protobuf, EventKeys* keys) {
+bool ReadIndexedFields(std::string_view protobuf, IndexedFields* keys) {
   if (!protobuf.starts_with(kProtobufMagic)) return false;
   ProtobufReader reader(protobuf.substr(kProtobufMagic.size()));
   while (reader.NextField("Unknown")) {
