@@ -28,7 +28,7 @@ struct CodeRow {
 constexpr CodeRow kCodes[] = {
     {400, StatusReason::kBadRequest, "the server rejected our request for an unknown reason"},
     {401, StatusReason::kUnauthorized,
-     "the server has request for the client to provide credentials"},
+     "the server has asked for the client to provide credentials"},
     {403, StatusReason::kForbidden, ""},
     {404, StatusReason::kNotFound, "the server could not find the requested resource"},
     {405, StatusReason::kMethodNotAllowed,
@@ -38,7 +38,7 @@ constexpr CodeRow kCodes[] = {
     {415, StatusReason::kUnsupportedMediaType, ""},
     {422, StatusReason::kInvalid, "the server rejected our request due to an error in our request"},
     {429, StatusReason::kTooManyRequests,
-     "the server has received too many requests and has request us to try again later"},
+     "the server has received too many requests and has asked us to try again later"},
     {503, StatusReason::kServiceUnavailable,
      "the server is currently unable to handle the request"},
     {504, StatusReason::kTimeout,
