@@ -12,7 +12,7 @@
 
 namespace herald::strategic {
 
-// A string that is the same for two scalars if Go's == says that they are equal.
+// A string that is the same for two scalars if they are equal in Go.
 std::string Identity(const Json& scalar);
 
 // The identity of a list's element: that of its merge key's value, or its own if `key` is empty.

@@ -476,12 +476,12 @@ class ExecutorDeathTest : public testing::Test {
 
 TEST_F(ExecutorDeathTest, RejectsAnEmptyTaskInPost) {
   Executor executor({.threads = 0});
-  EXPECT_DEATH(executor.Post(nullptr), "empty task");
-  EXPECT_DEATH(executor.PostAt(SteadyTime(), Executor::Task()), "empty task");
+  EXPECT_DEATH(executor.Post(nullptr), "must not be empty");
+  EXPECT_DEATH(executor.PostAt(SteadyTime(), Executor::Task()), "must not be empty");
 }
 
 TEST_F(ExecutorDeathTest, RunUntilIdleRequiresNoThreads) {
-  EXPECT_DEATH(Executor().RunUntilIdle(), "own threads");
+  EXPECT_DEATH(Executor().RunUntilIdle(), "requires threads == 0");
 }
 
 TEST_F(ExecutorDeathTest, AnExceptionOfATaskTerminatesTheProcess) {

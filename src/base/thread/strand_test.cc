@@ -323,7 +323,7 @@ TEST(StrandDeathTest, RejectsAnEmptyTaskInPost) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Executor executor({.threads = 0});
   Strand strand(&executor);
-  EXPECT_DEATH(strand.Post(nullptr), "empty task");
+  EXPECT_DEATH(strand.Post(nullptr), "must not be empty");
 }
 
 }  // namespace
