@@ -36,9 +36,6 @@ constexpr std::chrono::minutes kReportInterval{1};
 // two minutes, and all tries take as long, is seldom back in less.
 constexpr std::chrono::minutes kReplayInterval{1};
 
-// Of how many events it is remembered that a count of theirs is on disk.
-constexpr std::size_t kMaxKeptCounts = 4096;
-
 bool IsOldStyle(const Event& event) { return event.event_time.is_zero(); }
 
 // Outcomes that a reader of events would miss without noticing.
@@ -51,8 +48,23 @@ std::string PlaceOf(const Event& event) {
   return event.metadata.namespace_ + "/" + event.metadata.name;
 }
 
-std::int32_t CountOf(const Event& event) {
-  return event.series ? event.series->count : event.count;
+// Whether the server's event has at least the count that a patch would set.
+bool HasCountOf(const Event& on_server, const Event& patched) {
+  if (!patched.series) return on_server.count >= patched.count;
+  return on_server.series && on_server.series->count >= patched.series->count;
+}
+
+// A patch that changes nothing. The answer to it is the event as the server has it, and the
+// account needs no permission besides that for the patch itself. The event of the request has
+// no count, so that a sink that answers with the event that it was given claims nothing.
+SinkRequest EmptyPatch(const SinkRequest& request) {
+  auto event = std::make_shared<Event>(*request.event);
+  event->count = 0;
+  event->series.reset();
+  return {.verb = SinkRequest::Verb::kPatch,
+          .api = request.api,
+          .event = std::move(event),
+          .patch = "{}"};
 }
 
 bool IsGood(Outcome outcome) { return outcome == Outcome::kWritten || outcome == Outcome::kMerged; }
@@ -100,8 +112,12 @@ struct Delivery::Attempt {
   std::string object;
   std::optional<std::size_t> replay;  // as in Due
   std::optional<std::string> patch;   // what a create took the place of
+  // A patch from disk is sent only if the server's count is lower, which an empty patch
+  // finds out first, at each try.
+  bool compares_count = false;  // the empty patch is under way
+  bool count_is_lower = false;  // the server's is, as its answer to the empty patch says
   int tries = 0;
-  int sends = 0;    // tries, and creates that took the place of a patch
+  int sends = 0;    // tries, empty patches, and creates that took the place of a patch
   int awaited = 0;  // which of the sends has no answer yet; 0: none
 };
 
@@ -119,8 +135,7 @@ Delivery::Delivery(Setup setup)
       count_(std::make_unique<CountCorrelator>(options_.count, upstream_exact_)),
       series_(std::make_unique<SeriesCorrelator>(options_.series, upstream_exact_)),
       random_(RandomSeed()),
-      replay_wanted_(spool_ != nullptr),
-      kept_counts_(kMaxKeptCounts) {}
+      replay_wanted_(spool_ != nullptr) {}
 
 void Delivery::Attach(std::shared_ptr<Channel> channel) { channel_ = std::move(channel); }
 
@@ -417,11 +432,6 @@ void Delivery::Start(Objects::iterator object) {
       attempt->carried = std::move(state.due.front().carried);
       attempt->replay = state.due.front().replay;
       state.due.pop_front();
-      const std::optional<std::size_t> replay = attempt->replay;
-      if (replay && IsSuperseded(attempt->correlation.request)) {
-        EndReplayed(*replay, Outcome::kMerged);
-        continue;
-      }
     } else {
       attempt->published = std::move(state.waiting.front());
       state.waiting.pop_front();
@@ -510,8 +520,10 @@ void Delivery::Send(const std::shared_ptr<Attempt>& attempt) {
       self->OnAnswer(attempt, std::move(answer));
     });
   };
+  attempt->compares_count =
+      attempt->replay && request.verb == SinkRequest::Verb::kPatch && !attempt->count_is_lower;
   try {
-    sink_->Send(attempt->correlation.request, done);
+    sink_->Send(attempt->compares_count ? EmptyPatch(request) : request, done);
   } catch (const std::exception& e) {
     done(Status(StatusReason::kInternalError, std::string("sink threw: ") + e.what()));
   } catch (...) {
@@ -523,6 +535,12 @@ void Delivery::OnAnswer(const std::shared_ptr<Attempt>& attempt, Result<Event> a
   if (abandoned_) return;
   SinkRequest& request = attempt->correlation.request;
   const Status status = answer ? Status() : answer.error();
+  if (std::exchange(attempt->compares_count, false) && answer) {
+    if (HasCountOf(*answer, *request.event)) return Finish(attempt, Outcome::kMerged, status);
+    attempt->count_is_lower = true;
+    --attempt->tries;  // the same try goes on
+    return Send(attempt);
+  }
   switch (Judge(request, status, upstream_exact_)) {
     case Judgement::kDone: {
       CorrelatorFor(*request.event).Learn(attempt->correlation.key, *answer);
@@ -613,6 +631,7 @@ void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why)
     request.verb = SinkRequest::Verb::kPatch;
     request.patch = std::exchange(attempt->patch, std::nullopt).value_or("");
   }
+  attempt->count_is_lower = false;
   // Its object stays busy, but its turn goes to another one.
   --under_way_;
   ++sleeping_;
@@ -633,15 +652,10 @@ void Delivery::Retry(const std::shared_ptr<Attempt>& attempt, const Status& why)
 
 void Delivery::Finish(const std::shared_ptr<Attempt>& attempt, Outcome outcome,
                       const Status& status) {
-  const SinkRequest& request = attempt->correlation.request;
   // What is in the way of a create for good would be in the way after a restart, too.
   if (outcome == Outcome::kGaveUp && spool_ && !status.Is(StatusReason::kAlreadyExists) &&
       (attempt->replay || Keep(RequestOf(*attempt), EventsOf(*attempt)))) {
     outcome = Outcome::kSpooled;
-  }
-  if (IsGood(outcome) && kept_counts_.size() > 0) {
-    std::int32_t* const told = kept_counts_.Get(PlaceOf(*request.event));
-    if (told != nullptr) *told = std::max(*told, CountOf(*request.event));
   }
   if (const auto replay = attempt->replay) EndReplayed(*replay, outcome);
   if (attempt->published.event) {
@@ -700,8 +714,6 @@ std::uint64_t Delivery::EventsOf(const Attempt& attempt) {
 
 bool Delivery::Keep(SinkRequest request, std::uint64_t events) {
   if (events == 0) return false;  // it has no news for anybody
-  const bool is_patch = request.verb == SinkRequest::Verb::kPatch;
-  const std::string place = PlaceOf(*request.event);
   const std::shared_ptr<const Event> event = request.event;
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   const Status status =
@@ -711,16 +723,8 @@ bool Delivery::Keep(SinkRequest request, std::uint64_t events) {
     Log(LogLevel::kError, "Unable to spool event", *event, status);
     return false;
   }
-  if (is_patch && kept_counts_.Get(place) == nullptr) kept_counts_.Put(place, 0);
   ScheduleReplay();
   return true;
-}
-
-// Whether the server was told of more since this went to disk.
-bool Delivery::IsSuperseded(const SinkRequest& request) {
-  if (request.verb != SinkRequest::Verb::kPatch) return false;
-  const std::int32_t* const told = kept_counts_.Get(PlaceOf(*request.event));
-  return told != nullptr && *told >= CountOf(*request.event);
 }
 
 void Delivery::StartReplay() {

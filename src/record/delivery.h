@@ -14,7 +14,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/lru_map.h"
 #include "base/random.h"
 #include "base/strand.h"
 #include "herald/base/clock.h"
@@ -73,6 +72,11 @@ Judgement Judge(const SinkRequest& request, const Status& status, bool upstream_
 // waits for the same object, and counts as recorded anew. A segment leaves the disk when
 // all of it was delivered. Where nothing of it could be, it stays as it is; where a part
 // could, the rest goes behind everything else, or one bad event would hold up all.
+//
+// A patch from disk never lowers a count. Later writes may have reached the server since,
+// from this process or an earlier one, and patches on disk may be in any order. So each is
+// preceded by an empty patch, whose answer is the server's event, and is sent only if the
+// server's count is lower. Between the two nothing else about the same object is written.
 //
 // Thread-safe; what is marked so runs on the strand alone.
 class Delivery : public std::enable_shared_from_this<Delivery> {
@@ -214,7 +218,6 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   static std::uint64_t EventsOf(const Attempt& attempt);
   void StartReplay();
   void ScheduleReplay();
-  bool IsSuperseded(const SinkRequest& request);
   void EndReplayed(std::size_t index, Outcome outcome);
   void EndReplay();
   void KeepTheRest();
@@ -282,9 +285,6 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   bool replay_wanted_ = false;
   bool replay_scheduled_ = false;
   bool draining_ = false;  // nothing more is fetched from disk
-  // Events whose count went to disk, and the highest count that the server has since
-  // been told: what is on disk must not set it back.
-  LruMap<std::string, std::int32_t> kept_counts_;
 
   // For the summary of what was lost.
   std::array<std::uint64_t, kOutcomes> reported_{};

@@ -63,7 +63,8 @@ inline constexpr std::string_view kSpoolMagic = "HRLDSPL1";
 //    synced when it is full and by Sync(); with SpoolOptions::sync, after each record.
 // 2. A segment is removed, by one unlink, only after Release(); what it held may then
 //    be delivered twice, but never not at all. A second create of a name meets
-//    AlreadyExists, and a patch says how often in all: twice does no harm.
+//    AlreadyExists, and a patch is sent only if the server's count is lower (Delivery),
+//    so twice does no harm.
 // 3. There are never more than max_bytes. The oldest segments go first, counted.
 // 4. One process at a time: the file LOCK is locked as long as the Spool is there.
 //

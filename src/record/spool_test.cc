@@ -688,10 +688,113 @@ TEST_F(SpoolDeliveryTest, ACountOnDiskDoesNotSetTheServersBack) {
   const std::size_t requests = server_->Requests().size();
   Advance(minutes(2));
   EXPECT_EQ(server_->Events().at(0).count, 3);
-  EXPECT_EQ(server_->Requests().size(), requests);
+  ASSERT_EQ(server_->Requests().size(), requests + 1);
+  EXPECT_EQ(server_->Requests().back().patch, "{}") << "only asks for the count";
   EXPECT_EQ(process.Stats()[Outcome::kMerged], 2u);
   EXPECT_EQ(process.Stats().spool_bytes, 0u);
   ExpectAccounted(process.Stats());
+}
+
+// Processes that end before their patches are replayed. Only the server knows what it has.
+TEST_F(SpoolDeliveryTest, TheNextProcessDoesNotLowerACountThatTheServerHas) {
+  {
+    Process first(this, {}, {.max_tries = 1});
+    first.recorder.Event(pod_, kNormal, "R", "m");
+    executor_.RunUntilIdle();
+    SetDown(true);
+    first.recorder.Event(pod_, kNormal, "R", "m");
+    executor_.RunUntilIdle();
+    ASSERT_EQ(first.Stats()[Outcome::kSpooled], 1u);
+    SetDown(false);
+    first.recorder.Event(pod_, kNormal, "R", "m");
+    executor_.RunUntilIdle();
+    ASSERT_EQ(server_->Events().at(0).count, 3);
+  }
+  ASSERT_EQ(directory_.Segments().size(), 1u);
+  Process second(this);
+  executor_.RunUntilIdle();
+  EXPECT_EQ(server_->Events().at(0).count, 3);
+  EXPECT_EQ(second.Stats()[Outcome::kMerged], 1u);
+  EXPECT_EQ(directory_.Segments(), Strings());
+  ExpectAccounted(second.Stats());
+}
+
+TEST_F(SpoolDeliveryTest, WritesTheHighestCountWhateverTheOrderOnDisk) {
+  struct Case {
+    const char* name;
+    std::vector<int> on_disk;  // 0: the create
+    int on_server;             // 0: nothing
+    int expected;
+  };
+  const Case cases[] = {
+      {"in order", {5, 8}, 1, 8},
+      {"queued again behind a later one", {8, 5}, 1, 8},
+      {"behind several", {6, 8, 5, 7}, 1, 8},
+      {"the server has more", {5, 8}, 9, 9},
+      {"the server has one of them", {5, 8}, 5, 8},
+      {"the server has forgotten it", {8, 5}, 0, 8},
+      {"a create behind the patches", {8, 5, 0}, 0, 8},
+      {"a create that was written", {0, 5}, 7, 7},
+  };
+  for (const bool series : {false, true}) {
+    // One segment for all, and one for each.
+    for (const std::uint64_t segment_bytes : {1 << 20, 1}) {
+      for (const Case& c : cases) {
+        SCOPED_TRACE(std::string(c.name) + (series ? ", series" : ""));
+        const auto event_with = [&](int count) {
+          auto event = std::make_shared<Event>(*Create("e").request.event);
+          if (series) {
+            event->event_time = MicroTime(1'700'000'000, 0);
+            event->count = 0;
+            if (count > 1) event->series = EventSeries{.count = count};
+          } else {
+            event->count = count;
+          }
+          return event;
+        };
+        {
+          const auto spool = OpenIn(directory_, {.segment_bytes = segment_bytes});
+          for (const int count : c.on_disk) {
+            SinkRequest request{.verb = count == 0 ? Verb::kCreate : Verb::kPatch,
+                                .api = series ? EventApi::kEventsV1 : EventApi::kCoreV1,
+                                .event = event_with(std::max(count, 1))};
+            const std::string number = std::to_string(count);
+            if (count > 0) {
+              request.patch = series ? R"({"series":{"count":)" + number + "}}"
+                                     : R"({"count":)" + number + "}";
+            }
+            ASSERT_TRUE(spool->Append({.request = request}).ok());
+          }
+        }
+        server_->Expire("ns", "e");
+        if (c.on_server > 0) {
+          server_->Send({.api = series ? EventApi::kEventsV1 : EventApi::kCoreV1,
+                         .event = event_with(c.on_server)},
+                        [](const Result<Event>& result) { ASSERT_TRUE(result); });
+        }
+        // A process that delivers nothing, then one that fails at every other write, then
+        // one that does its work.
+        SetDown(true);
+        { const Process process(this, {}, {.max_tries = 1}); }
+        server_->SetFault([n = 0](const SinkRequest&) mutable -> std::optional<Status> {
+          if (++n % 2 == 0) return std::nullopt;
+          return Status(StatusReason::kUnreachable, "no route");
+        });
+        {
+          const Process process(this, {}, {.max_tries = 1});
+          Advance(minutes(2));
+        }
+        SetDown(false);
+        const Process process(this);
+        executor_.RunUntilIdle();
+        ASSERT_EQ(server_->Events().size(), 1u);
+        const Event& event = server_->Events().at(0);
+        EXPECT_EQ(series ? event.series.value_or(EventSeries()).count : event.count, c.expected);
+        EXPECT_EQ(directory_.Segments(), Strings());
+        ExpectAccounted(process.Stats());
+      }
+    }
+  }
 }
 
 TEST_F(SpoolDeliveryTest, SegmentsOfWhichNothingIsLeftToTellAreNoHindrance) {

@@ -20,7 +20,9 @@ struct SinkRequest {
   // The whole event as it should be on the server afterwards. Its namespace and name
   // say where.
   std::shared_ptr<const Event> event;
-  std::string patch{};  // with kPatch: a strategic merge patch
+  // With kPatch: a strategic merge patch. "{}" asks for the event as the server has it: before
+  // a patch from a spool is sent, so that it does not lower a count that was written since.
+  std::string patch{};
 };
 
 // A Sink is where recorded events are written: an API server in production, a
