@@ -224,6 +224,23 @@ TEST_F(ApiChoiceDeliveryTest, ItMayBeUsedWithUpstreamExact) {
   EXPECT_FALSE(event.related);
 }
 
+// The recorder keeps the pipeline alive, but nobody keeps the executor of the caller alive.
+TEST(ApiChoiceLifetimeTest, AChoiceMayBeMadeAfterTheExecutorIsDestroyed) {
+  const auto choice = std::make_shared<ApiChoice>();
+  const auto server = std::make_shared<MemorySink>();
+  Recorder recorder;
+  {
+    Executor executor({.threads = 0});
+    Broadcaster broadcaster({.executor = &executor, .drain = std::chrono::milliseconds(0)});
+    ASSERT_TRUE(broadcaster.StartRecordingToSink(server).ok());
+    recorder = broadcaster.NewRecorder({.component = "agent", .api_choice = choice});
+    recorder.Event({.kind = "Pod", .name = "web-0"}, kNormal, "R", "m");
+    executor.RunUntilIdle();
+  }
+  choice->Set(EventApi::kEventsV1);
+  EXPECT_TRUE(server->Requests().empty());
+}
+
 TEST(ApiChoiceThreadsTest, ItMayBeMadeWhileOthersRecord) {
   const auto server = std::make_shared<MemorySink>();
   Broadcaster broadcaster({.incoming_events = 10'000, .watcher_events = 10'000});

@@ -82,18 +82,15 @@ std::vector<Watcher::Item> Watcher::NextBatch(std::size_t max) {
 }
 
 Broadcaster::Broadcaster(const BroadcasterOptions& options)
-    : own_executor_(options.executor == nullptr ? std::make_shared<Executor>(Executor::Options{
+    : own_executor_(options.executor == nullptr ? std::make_unique<Executor>(Executor::Options{
                                                       .threads = 1, .clock = options.clock})
                                                 : nullptr),
-      // A pointer that shares nothing stands for an executor that others own.
-      core_(std::make_shared<Core>(
-          options, own_executor_
-                       ? own_executor_
-                       : std::shared_ptr<Executor>(std::shared_ptr<void>(), options.executor))) {}
+      core_(std::make_shared<Core>(options,
+                                   own_executor_ ? own_executor_.get() : options.executor)) {}
 
 Broadcaster::~Broadcaster() {
   Shutdown(core_->options().drain);
-  if (own_executor_) own_executor_->Stop();
+  core_->EndUseOfExecutor();
 }
 
 Recorder Broadcaster::NewRecorder(RecorderOptions options) {

@@ -42,10 +42,11 @@ Status AlreadyStopped() { return Status(StatusReason::kGone, "broadcaster alread
 // Thread-safe. The handler runs on the strand alone.
 class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> {
  public:
-  Handler(Executor* executor, std::function<void(const Event&)> function,
-          std::function<void()> on_progress)
-      : executor_(*executor),
-        strand_(executor),
+  Handler(std::shared_ptr<ExecutorLease> executor, const Clock* clock,
+          std::function<void(const Event&)> function, std::function<void()> on_progress)
+      : executor_(std::move(executor)),
+        clock_(*clock),
+        strand_(executor_),
         function_(std::move(function)),
         on_progress_(std::move(on_progress)) {}
 
@@ -77,7 +78,7 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
   }
 
   void Run() {
-    const SteadyTime end = executor_.clock().Steady() + kTurn;
+    const SteadyTime end = clock_.Steady() + kTurn;
     do {
       channel_->Take(kEventsAtOnce, &events_);
       for (const Published& published : events_) {
@@ -95,9 +96,9 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
         on_progress_();
         return;
       }
-    } while (executor_.clock().Steady() < end);
+    } while (clock_.Steady() < end);
     // The strand alone would not do: it runs what its own tasks post before it gives way.
-    executor_.Post([self = shared_from_this()] { self->Post(); });
+    executor_->Post([self = shared_from_this()] { self->Post(); });
   }
 
   void PassRequests() {
@@ -111,8 +112,9 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
     on_progress_();
   }
 
-  Executor& executor_;
-  Strand strand_;
+  const std::shared_ptr<ExecutorLease> executor_;
+  const Clock& clock_;  // the executor's, so only its tasks read it
+  LeasedStrand strand_;
   const std::function<void(const Event&)> function_;
   const std::function<void()> on_progress_;
   std::shared_ptr<Channel> channel_;  // set once, by Attach()
@@ -124,13 +126,14 @@ class Broadcaster::Core::Handler : public std::enable_shared_from_this<Handler> 
   std::atomic<int> wakes_{0};  // Wake() calls whose events are not all handled
 };
 
-Broadcaster::Core::Core(BroadcasterOptions options, std::shared_ptr<Executor> executor)
+Broadcaster::Core::Core(BroadcasterOptions options, Executor* executor)
     : options_(std::move(options)),
-      executor_(std::move(executor)),
-      clock_(executor_->clock()),
+      executor_(*executor),
+      lease_(std::make_shared<ExecutorLease>(executor)),
+      clock_(executor_.clock()),
       // Where time does not pass by itself, nobody would notice that it is over.
-      may_linger_(executor_->threads() > 0 && &executor_->clock() == &SystemClock()),
-      strand_(executor_.get()) {
+      may_linger_(executor_.threads() > 0 && &clock_ == &SystemClock()),
+      strand_(lease_) {
   HERALD_CHECK(options_.clock == nullptr || options_.clock == &clock_,
                "the clock of a broadcaster is not that of its executor");
 }
@@ -226,8 +229,7 @@ void Broadcaster::Core::HelpDistribute() {
 void Broadcaster::Core::DistributeAfterOthers() {
   if (scheduled_.exchange(true)) return;
   // The strand alone would not do: it runs what its own tasks post before it gives way.
-  executor_->Post(
-      [self = shared_from_this()] { self->strand_.Post([self] { self->Distribute(); }); });
+  lease_->Post([self = shared_from_this()] { self->strand_.Post([self] { self->Distribute(); }); });
 }
 
 bool Broadcaster::Core::TakeBatch() {
@@ -301,7 +303,7 @@ void Broadcaster::Core::Distribute() {
 
 void Broadcaster::Core::Linger() {
   if (timer_set_.exchange(true)) return;
-  executor_->PostAt(executor_->clock().Steady() + kLinger, [weak = weak_from_this()] {
+  lease_->PostAt(clock_.Steady() + kLinger, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
     self->timer_set_ = false;
@@ -351,7 +353,7 @@ void Broadcaster::Core::RemoveChannel(const std::shared_ptr<Channel>& channel) {
 
 Status Broadcaster::Core::AddHandler(std::function<void(const Event&)> function) {
   const auto handler =
-      std::make_shared<Handler>(executor_.get(), std::move(function), [weak = weak_from_this()] {
+      std::make_shared<Handler>(lease_, &clock_, std::move(function), [weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
           self->NotifyProgress();
         }
@@ -385,7 +387,7 @@ Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions option
   const auto delivery = std::make_shared<Delivery>(Delivery::Setup{
       .sink = std::move(sink),
       .options = std::move(options),
-      .executor = executor_,
+      .executor = lease_,
       .clock = &clock_,
       .log = options_.log,
       .upstream_exact = options_.upstream_exact,
@@ -501,8 +503,8 @@ bool Broadcaster::Core::IsDistributed(std::uint64_t position) const {
 
 bool Broadcaster::Core::WaitUntil(std::chrono::nanoseconds patience,
                                   const std::function<bool()>& condition) {
-  if (executor_->threads() == 0) {
-    executor_->RunUntilIdle();
+  if (executor_.threads() == 0) {
+    executor_.RunUntilIdle();
     return condition();
   }
   ++waiting_;

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/strand.h"
 #include "herald/record/broadcaster.h"
 #include "record/channel.h"
 #include "record/delivery.h"
+#include "record/executor_lease.h"
 #include "record/published.h"
 
 namespace herald {
@@ -29,9 +29,12 @@ namespace herald {
 // Thread-safe.
 class Broadcaster::Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(BroadcasterOptions options, std::shared_ptr<Executor> executor);
+  // The executor is borrowed until EndUseOfExecutor().
+  Core(BroadcasterOptions options, Executor* executor);
 
-  const Clock& clock() const { return clock_; }
+  // What recorders take for the time. Reads no clock of the caller's after
+  // EndUseOfExecutor(), because recorders may outlive it.
+  WallTime Now() const { return lease_->revoked() ? SystemClock().Now() : clock_.Now(); }
   const BroadcasterOptions& options() const { return options_; }
 
   // Queues an event, or refuses it: kTooManyRequests when the queue is full, kGone
@@ -55,6 +58,9 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
 
   DrainReport Flush(std::chrono::nanoseconds patience) EXCLUDES(mu_);
   DrainReport Shutdown(std::chrono::nanoseconds patience) EXCLUDES(mu_);
+
+  // Nothing is posted to the executor after this. The last call that a Broadcaster makes.
+  void EndUseOfExecutor() { lease_->Revoke(); }
 
  private:
   // Calls a function with each event of a channel, one at a time.
@@ -106,10 +112,12 @@ class Broadcaster::Core : public std::enable_shared_from_this<Core> {
   std::uint64_t InFlight() const EXCLUDES(mu_);
 
   const BroadcasterOptions options_;
-  const std::shared_ptr<Executor> executor_;
+  Executor& executor_;  // for calls of the Broadcaster, which it outlives
+  // For all others, which may come from recorders, watchers and sinks after its end.
+  const std::shared_ptr<ExecutorLease> lease_;
   const Clock& clock_;
   const bool may_linger_;
-  Strand strand_;
+  LeasedStrand strand_;
   std::atomic<bool> scheduled_{false};  // a call of Distribute() is to come
   std::atomic<bool> timer_set_{false};  // one will come when it has lingered
 

@@ -829,5 +829,109 @@ TEST(BroadcasterClockTest, AClockAloneIsThatOfItsOwnThread) {
   EXPECT_EQ(watcher->Next()->event->first_timestamp.seconds(), 1'700'000'000);
 }
 
+// Keeps its requests until the test answers them. Thread-safe.
+class KeepingSink final : public Sink {
+ public:
+  void Send(SinkRequest /*request*/, Completion done) override {
+    const std::lock_guard lock(mu_);
+    open_.push_back(std::move(done));
+  }
+  std::size_t size() {
+    const std::lock_guard lock(mu_);
+    return open_.size();
+  }
+  void FailAll() {
+    std::vector<Completion> open;
+    {
+      const std::lock_guard lock(mu_);
+      open.swap(open_);
+    }
+    for (const Completion& done : open) done(Status(StatusReason::kUnreachable, "no route"));
+  }
+
+ private:
+  std::mutex mu_;
+  std::vector<Completion> open_;
+};
+
+// What outlives a broadcaster must not use the executor and the clock of the caller, which need
+// not. ASan sees whether it does.
+TEST(BroadcasterLifetimeTest, RecordersAndWatchersOutliveExecutorAndClock) {
+  for (const int threads : {0, 2}) {
+    Recorder recorder;
+    std::unique_ptr<Watcher> watcher;
+    std::vector<Outcome> outcomes;
+    {
+      const auto clock = std::make_unique<FakeClock>(WallTime(seconds(1'700'000'000)));
+      Executor executor({.threads = threads, .clock = clock.get()});
+      Broadcaster broadcaster({.watcher_events = 1,
+                               .when_full = WhenFull::kWait,
+                               .executor = &executor,
+                               .drain = std::chrono::milliseconds(0)});
+      watcher = std::move(broadcaster.Watch()).value();
+      recorder = broadcaster.NewRecorder(
+          {.component = "agent",
+           .on_outcome = [&](Outcome outcome, const Status&) { outcomes.push_back(outcome); }});
+      recorder.Event({.kind = "Pod", .name = "a"}, kNormal, "R", "m");
+      recorder.Event({.kind = "Pod", .name = "b"}, kNormal, "R", "m");
+    }
+    outcomes.clear();
+    recorder.Event({.kind = "Pod", .name = "c"}, kNormal, "R", "m");
+    EXPECT_EQ(outcomes, std::vector<Outcome>{Outcome::kLost});
+    while (watcher->Next()) {
+    }
+    watcher.reset();
+  }
+}
+
+TEST(BroadcasterLifetimeTest, ASinkAnswersAfterTheExecutorIsDestroyed) {
+  for (const int threads : {0, 2}) {
+    const auto sink = std::make_shared<KeepingSink>();
+    Recorder recorder;
+    {
+      Executor executor({.threads = threads});
+      Broadcaster broadcaster({.executor = &executor, .drain = std::chrono::milliseconds(0)});
+      ASSERT_TRUE(broadcaster.StartRecordingToSink(sink).ok());
+      recorder = broadcaster.NewRecorder({.component = "agent"});
+      recorder.Event({.kind = "Pod", .name = "a"}, kNormal, "R", "m");
+      while (sink->size() == 0) {
+        if (threads == 0) executor.RunUntilIdle();
+        std::this_thread::yield();
+      }
+    }
+    sink->FailAll();
+  }
+}
+
+// Threads that record and answer while the broadcaster and its executor end.
+TEST(BroadcasterLifetimeTest, EndsWhileOthersRecordAndAnswer) {
+  for (int round = 0; round < 20; ++round) {
+    const auto sink = std::make_shared<KeepingSink>();
+    std::atomic<bool> end = false;
+    std::vector<std::thread> threads;
+    {
+      Executor executor({.threads = 2});
+      Broadcaster broadcaster({.executor = &executor, .drain = std::chrono::milliseconds(0)});
+      ASSERT_TRUE(broadcaster.StartRecordingToSink(sink).ok());
+      std::atomic<int> started = 0;
+      for (int t = 0; t < 2; ++t) {
+        threads.emplace_back([&, recorder = broadcaster.NewRecorder({.component = "c"})]() mutable {
+          ++started;
+          for (int i = 0; !end; ++i) {
+            recorder.Event({.kind = "Pod", .name = std::to_string(i % 10)}, kNormal, "R", "m");
+          }
+        });
+        threads.emplace_back([&] {
+          ++started;
+          while (!end) sink->FailAll();
+        });
+      }
+      while (started < 4 || broadcaster.Stats()[0].requests == 0) std::this_thread::yield();
+    }
+    end = true;
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 }  // namespace
 }  // namespace herald

@@ -130,7 +130,7 @@ Delivery::Delivery(Setup setup)
       max_bytes_(setup.max_bytes),
       on_progress_(std::move(setup.on_progress)),
       spool_(std::move(setup.spool)),
-      strand_(executor_.get()),
+      strand_(executor_),
       sink_(std::move(setup.sink)),
       count_(std::make_unique<CountCorrelator>(options_.count, upstream_exact_)),
       series_(std::make_unique<SeriesCorrelator>(options_.series, upstream_exact_)),

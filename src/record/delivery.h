@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/strand.h"
 #include "herald/base/clock.h"
 #include "herald/base/log.h"
 #include "herald/record/broadcaster.h"
 #include "record/channel.h"
 #include "record/correlator.h"
+#include "record/executor_lease.h"
 #include "record/published.h"
 #include "record/spool.h"
 
@@ -84,8 +84,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   struct Setup {
     std::shared_ptr<Sink> sink;
     SinkOptions options;
-    // Shared, because a sink may answer after the broadcaster is gone.
-    std::shared_ptr<Executor> executor;
+    std::shared_ptr<ExecutorLease> executor;
     const Clock* clock = nullptr;
     LogFunction log;
     bool upstream_exact = false;
@@ -234,7 +233,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
 
   const SinkOptions options_;
   const Clock& clock_;
-  const std::shared_ptr<Executor> executor_;
+  const std::shared_ptr<ExecutorLease> executor_;
   const LogFunction log_;
   const bool upstream_exact_;
   const std::size_t max_bytes_;
@@ -252,7 +251,7 @@ class Delivery : public std::enable_shared_from_this<Delivery> {
   std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};
   std::atomic<std::uint64_t> come_back_{0};  // events from disk, before their outcome
 
-  Strand strand_;
+  LeasedStrand strand_;
 
   // The rest belongs to the strand.
   std::shared_ptr<Sink> sink_;  // null once abandoned: it may hold whoever holds us

@@ -106,7 +106,7 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
                                                                 Occurrence* occurrence,
                                                                 std::string_view message) const {
   const bool exact = core_->options().upstream_exact;
-  const WallTime now = core_->clock().Now();
+  const WallTime now = core_->Now();
   const WallTime unique = exact ? now : Unique(now);
   const Timestamp when(occurrence->when.value_or(now));
 

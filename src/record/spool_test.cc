@@ -760,8 +760,8 @@ TEST_F(SpoolDeliveryTest, WritesTheHighestCountWhateverTheOrderOnDisk) {
                                 .event = event_with(std::max(count, 1))};
             const std::string number = std::to_string(count);
             if (count > 0) {
-              request.patch = series ? R"({"series":{"count":)" + number + "}}"
-                                     : R"({"count":)" + number + "}";
+              request.patch =
+                  series ? R"({"series":{"count":)" + number + "}}" : R"({"count":)" + number + "}";
             }
             ASSERT_TRUE(spool->Append({.request = request}).ok());
           }
@@ -775,7 +775,9 @@ TEST_F(SpoolDeliveryTest, WritesTheHighestCountWhateverTheOrderOnDisk) {
         // A process that delivers nothing, then one that fails at every other write, then
         // one that does its work.
         SetDown(true);
-        { const Process process(this, {}, {.max_tries = 1}); }
+        {
+          const Process process(this, {}, {.max_tries = 1});
+        }
         server_->SetFault([n = 0](const SinkRequest&) mutable -> std::optional<Status> {
           if (++n % 2 == 0) return std::nullopt;
           return Status(StatusReason::kUnreachable, "no route");

@@ -39,10 +39,11 @@ struct BroadcasterOptions {
   std::size_t queue_bytes = 16 << 20;
   WhenFull when_full = WhenFull::kDrop;
   // Where the work is done. Null: a thread of the broadcaster's own. Must outlive the
-  // broadcaster and every request that its sinks have not answered.
+  // broadcaster; recorders, watchers and sinks that outlive it do not use it.
   Executor* executor = nullptr;
   // For the broadcaster's own thread. Null: the system's. With an executor the time is
-  // the executor's, by which its timers run; this must then be null or the same.
+  // the executor's, by which its timers run; this must then be null or the same. Must outlive
+  // the broadcaster and the calls of its recorders that began before its end.
   const Clock* clock = nullptr;
   // What goes wrong inside; null: nothing is told. It lives as long as the broadcaster
   // and every recorder, so it must not own one of its recorders: neither would ever be
@@ -200,7 +201,7 @@ class HERALD_EXPORT Broadcaster {
   class Core;
   friend class Recorder;
   friend class Watcher;
-  const std::shared_ptr<Executor> own_executor_;  // null where one was given
+  const std::unique_ptr<Executor> own_executor_;  // null where one was given
   const std::shared_ptr<Core> core_;
 };
 
