@@ -12,11 +12,11 @@
 namespace herald {
 namespace {
 
-std::shared_ptr<const Event> NewStyleEvent() {
+std::shared_ptr<const Event> NewStyleEvent(const std::string& namespace_ = "shop") {
   auto event = std::make_shared<Event>();
   event->metadata.name = "web.1";
-  event->metadata.namespace_ = "shop";
-  event->involved_object = {.kind = "Pod", .namespace_ = "shop", .name = "web"};
+  event->metadata.namespace_ = namespace_;
+  event->involved_object = {.kind = "Pod", .namespace_ = namespace_, .name = "web"};
   event->reason = "Killing";
   event->message = "Stopping";
   event->type = kNormal;
@@ -28,6 +28,12 @@ std::shared_ptr<const Event> NewStyleEvent() {
 std::string Refusal(int code, const std::string& reason, const std::string& more = "") {
   return R"({"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":")" +
          reason + "\"" + more + R"(,"code":)" + std::to_string(code) + "}";
+}
+
+std::string Body(const Event& event, EventApi api) {
+  std::string body;
+  JsonCodec().AppendEvent(event, api, &body);
+  return body;
 }
 
 class RestSinkTest : public ::testing::Test {
@@ -125,16 +131,103 @@ TEST_F(RestSinkTest, TriesTheOtherApiWhereThisOneIsRefusedAsAWhole) {
   }
 }
 
-TEST_F(RestSinkTest, StaysWithTheOtherApiAndSaysSoOnce) {
+TEST_F(RestSinkTest, StaysWithTheOtherApiForTenMinutesAndLogsItOnce) {
   Send(SinkRequest::Verb::kCreate, EventApi::kEventsV1);
   server_.transport->Answer(Next(), 403, Refusal(403, "Forbidden"));
   auto second = Next();
   server_.transport->Answer(second, 201, second->request.body);
   EXPECT_EQ(log_.size(), 1U);
+  EXPECT_TRUE(sink_.fell_back());
+  server_.transport->Advance(std::chrono::minutes(10) - std::chrono::nanoseconds(1));
   Send(SinkRequest::Verb::kPatch, EventApi::kEventsV1, R"({"series":{"count":2}})");
+  EXPECT_EQ(Next()->request.target, "/api/v1/namespaces/shop/events/web.1");
+
+  server_.transport->Advance(std::chrono::nanoseconds(1));
+  EXPECT_FALSE(sink_.fell_back());
+  Send(SinkRequest::Verb::kPatch, EventApi::kEventsV1, R"({"series":{"count":3}})");
+  auto first = Next();
+  EXPECT_EQ(first->request.target, "/apis/events.k8s.io/v1/namespaces/shop/events/web.1");
+  server_.transport->Answer(first, 403, Refusal(403, "Forbidden"));
   second = Next();
   EXPECT_EQ(second->request.target, "/api/v1/namespaces/shop/events/web.1");
+  server_.transport->Answer(second, 200, Body(*NewStyleEvent(), EventApi::kCoreV1));
+  EXPECT_TRUE(sink_.fell_back());
   EXPECT_EQ(log_.size(), 1U);
+}
+
+TEST_F(RestSinkTest, AForbiddenNamespaceChangesNoOther) {
+  for (const bool with_choice : {false, true}) {
+    const auto choice = std::make_shared<ApiChoice>(&server_.clock);
+    choice->Set(EventApi::kEventsV1);
+    RestSink sink(server_.rest, {.api_choice = with_choice ? choice : nullptr});
+    const auto send = [&](const std::string& namespace_) {
+      sink.Send({.api = EventApi::kEventsV1, .event = NewStyleEvent(namespace_)},
+                [this](Result<Event> r) { result_ = std::move(r); });
+      return Next();
+    };
+    server_.transport->Answer(send("shop"), 403, Refusal(403, "Forbidden"));
+    const auto second = Next();
+    EXPECT_EQ(second->request.target, "/api/v1/namespaces/shop/events");
+    server_.transport->Answer(second, 201, second->request.body);
+    EXPECT_EQ(send("bank")->request.target, "/apis/events.k8s.io/v1/namespaces/bank/events");
+    EXPECT_EQ(send("shop")->request.target, "/api/v1/namespaces/shop/events");
+    if (!with_choice) continue;
+    EXPECT_EQ(choice->Get("shop"), EventApi::kCoreV1);
+    EXPECT_EQ(choice->Get("bank"), EventApi::kEventsV1);
+    EXPECT_EQ(choice->Get(), EventApi::kEventsV1);
+  }
+}
+
+TEST_F(RestSinkTest, AMissingGroupChangesEveryNamespaceForTenMinutes) {
+  const auto choice = std::make_shared<ApiChoice>(&server_.clock);
+  choice->Set(EventApi::kEventsV1);
+  RestSink sink(server_.rest, {.api_choice = choice});
+  sink.Send({.api = EventApi::kEventsV1, .event = NewStyleEvent("shop")},
+            [this](Result<Event> r) { result_ = std::move(r); });
+  server_.transport->Answer(Next(), 404, "404 page not found\n", {{"content-type", "text/plain"}});
+  const auto second = Next();
+  server_.transport->Answer(second, 201, second->request.body);
+  ASSERT_TRUE(result_ && *result_);
+  EXPECT_EQ(choice->Get("bank"), EventApi::kCoreV1);
+  EXPECT_EQ(choice->Get(), EventApi::kCoreV1);
+  server_.transport->Advance(std::chrono::minutes(10));
+  EXPECT_EQ(choice->Get("bank"), EventApi::kEventsV1);
+}
+
+// What v1 says to the event that events.k8s.io/v1 refused, and whether v1 is used from then on.
+TEST_F(RestSinkTest, ChangesTheApiOnlyWhereTheOtherOneTakesEvents) {
+  struct Case {
+    const char* name;
+    int code;
+    std::string body;
+    bool falls_back;
+    int reported;  // 0: success
+  };
+  const Case cases[] = {
+      {"accepted", 201, Body(*NewStyleEvent(), EventApi::kCoreV1), true, 0},
+      {"exists", 409, Refusal(409, "AlreadyExists"), true, 409},
+      {"invalid", 422, Refusal(422, "Invalid"), true, 422},
+      {"expired", 404, Refusal(404, "NotFound"), true, 404},
+      {"forbidden", 403, Refusal(403, "Forbidden"), false, 403},
+      {"unauthorized", 401, Refusal(401, "Unauthorized"), false, 401},
+      {"too many requests", 429, Refusal(429, "TooManyRequests"), false, 429},
+      {"broken", 500, Refusal(500, "InternalError"), false, 500},
+      {"the namespace is being deleted", 403,
+       Refusal(403, "Forbidden", R"(,"details":{"causes":[{"reason":"NamespaceTerminating"}]})"),
+       false, 403},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    RestSink sink(server_.rest);
+    std::optional<Result<Event>> result;
+    sink.Send({.api = EventApi::kEventsV1, .event = NewStyleEvent()},
+              [&](Result<Event> r) { result = std::move(r); });
+    server_.transport->Answer(Next(), 403, Refusal(403, "Forbidden"));
+    server_.transport->Answer(Next(), c.code, c.body);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(*result ? 0 : result->error().code(), c.reported);
+    EXPECT_EQ(sink.fell_back(), c.falls_back);
+  }
 }
 
 TEST_F(RestSinkTest, TellsTheFirstRefusalWhereBothApisAreForbidden) {
@@ -163,26 +256,13 @@ TEST_F(RestSinkTest, MakesTheChoiceByAskingUntilThereIsAnAnswer) {
   EXPECT_EQ(choice->Get(), EventApi::kEventsV1);
 }
 
-TEST_F(RestSinkTest, ChoosesTheOldApiWhereTheNewOneIsMissing) {
-  const auto choice = std::make_shared<ApiChoice>();
+TEST_F(RestSinkTest, ChoosesTheOldApiForTenMinutesWhereTheNewOneIsMissing) {
+  const auto choice = std::make_shared<ApiChoice>(&server_.clock);
   const RestSink sink(server_.rest, {.api_choice = choice});
   server_.transport->Answer(Next(), 404, "404 page not found\n", {{"content-type", "text/plain"}});
-  EXPECT_EQ(choice->Get(), EventApi::kCoreV1);
-}
-
-TEST_F(RestSinkTest, ChoosesAnewWhereTheNewApiIsForbidden) {
-  const auto choice = std::make_shared<ApiChoice>();
-  choice->Set(EventApi::kEventsV1);
-  RestSink sink(server_.rest, {.api_choice = choice});
-  sink.Send(
-      {.verb = SinkRequest::Verb::kCreate, .api = EventApi::kEventsV1, .event = NewStyleEvent()},
-      [this](Result<Event> r) { result_ = std::move(r); });
-  server_.transport->Answer(Next(), 403, Refusal(403, "Forbidden"));
-  // The pipeline spells it in the other style.
-  EXPECT_EQ(Next(), nullptr);
-  ASSERT_TRUE(result_ && !*result_);
-  EXPECT_EQ(choice->Get(), EventApi::kCoreV1);
-  EXPECT_TRUE(sink.fell_back());
+  EXPECT_EQ(choice->Get("shop"), EventApi::kCoreV1);
+  server_.transport->Advance(std::chrono::minutes(10));
+  EXPECT_EQ(choice->Get("shop"), EventApi::kEventsV1) << "the server may have been upgraded";
 }
 
 TEST_F(RestSinkTest, StopsAskingWhenItIsGone) {

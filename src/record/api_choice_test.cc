@@ -41,6 +41,61 @@ TEST(ApiChoiceTest, TellsOnceItIsMade) {
   EXPECT_EQ(told, 2) << "it is made";
 }
 
+class ApiChoiceFallbackTest : public ::testing::Test {
+ protected:
+  FakeClock clock_{WallTime(seconds(1))};
+  ApiChoice choice_{&clock_};
+};
+
+TEST_F(ApiChoiceFallbackTest, AFallbackOfOneNamespaceEndsAfterTenMinutes) {
+  choice_.Set(EventApi::kEventsV1);
+  EXPECT_FALSE(choice_.fell_back());
+  EXPECT_TRUE(choice_.FallBack("shop"));
+  EXPECT_TRUE(choice_.fell_back());
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kCoreV1);
+  EXPECT_EQ(choice_.Get("bank"), EventApi::kEventsV1);
+  EXPECT_EQ(choice_.Get(), EventApi::kEventsV1);
+  clock_.Advance(ApiChoice::kFallbackTime);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kEventsV1);
+  EXPECT_FALSE(choice_.fell_back());
+  EXPECT_FALSE(choice_.FallBack("shop")) << "no news";
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kCoreV1);
+}
+
+TEST_F(ApiChoiceFallbackTest, AFallbackOfAllNamespacesIsAChoice) {
+  int notified = 0;
+  choice_.WhenSet([&] { ++notified; });
+  EXPECT_TRUE(choice_.FallBack());
+  EXPECT_EQ(notified, 1);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kCoreV1);
+  EXPECT_EQ(choice_.Get(), EventApi::kCoreV1);
+  clock_.Advance(ApiChoice::kFallbackTime);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kEventsV1);
+  EXPECT_FALSE(choice_.FallBack()) << "no news";
+}
+
+TEST_F(ApiChoiceFallbackTest, SetEndsAllFallbacksAndIsPermanent) {
+  choice_.FallBack("shop");
+  choice_.FallBack();
+  choice_.Set(EventApi::kEventsV1);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kEventsV1);
+  choice_.Set(EventApi::kCoreV1);
+  choice_.FallBack("shop");
+  clock_.Advance(ApiChoice::kFallbackTime);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kCoreV1);
+  EXPECT_FALSE(choice_.fell_back());
+}
+
+TEST_F(ApiChoiceFallbackTest, RemembersABoundedNumberOfNamespaces) {
+  choice_.Set(EventApi::kEventsV1);
+  for (int i = 0; i <= 1024; ++i) {
+    choice_.FallBack("n" + std::to_string(i));
+    EXPECT_EQ(choice_.Get("n0"), EventApi::kCoreV1) << "used all the time";
+  }
+  EXPECT_EQ(choice_.Get("n1"), EventApi::kEventsV1);
+  EXPECT_EQ(choice_.Get("n2"), EventApi::kCoreV1);
+}
+
 class ApiChoiceDeliveryTest : public ::testing::Test {
  protected:
   void Use(BroadcasterOptions options, SinkOptions sink_options = {}) {
@@ -182,6 +237,20 @@ TEST_F(ApiChoiceDeliveryTest, AnEventThatWasForbiddenIsWrittenThroughTheApiThatI
   EXPECT_EQ(server_->Requests().size(), 3u);
   EXPECT_EQ(Stats()[Outcome::kWritten], 2u);
   EXPECT_EQ(Stats()[Outcome::kRejected], 0u);
+}
+
+TEST_F(ApiChoiceDeliveryTest, EachNamespaceHasTheStyleOfItsApi) {
+  choice_->Set(EventApi::kEventsV1);
+  choice_->FallBack("ns");
+  Record();
+  recorder_.Event({.kind = "Pod", .namespace_ = "other", .name = "web-0"}, kNormal, "R", "m");
+  executor_.RunUntilIdle();
+  ASSERT_EQ(server_->Requests().size(), 2u);
+  for (const SinkRequest& request : server_->Requests()) {
+    const bool is_old = request.event->metadata.namespace_ == "ns";
+    EXPECT_EQ(request.api, is_old ? EventApi::kCoreV1 : EventApi::kEventsV1);
+    EXPECT_EQ(request.event->event_time.is_zero(), is_old);
+  }
 }
 
 TEST_F(ApiChoiceDeliveryTest, ARefusalThroughTheChosenApiIsFinal) {

@@ -322,7 +322,8 @@ void Delivery::Enter(Published published) {
 std::shared_ptr<const Event> Delivery::SpelledFor(const Published& published) const {
   if (!published.interested || !published.interested->choice) return published.event;
   // Where there is still no choice, at the very end: what all servers since 1.19 offer.
-  const EventApi api = published.interested->choice->Get().value_or(EventApi::kEventsV1);
+  const EventApi api = published.interested->choice->Get(published.event->metadata.namespace_)
+                           .value_or(EventApi::kEventsV1);
   return Spelled(*published.event, api, upstream_exact_);
 }
 
@@ -378,7 +379,8 @@ void Delivery::LetGo() {
 bool Delivery::ChoseAnother(const Attempt& attempt) const {
   const Published& published = attempt.published;
   if (!published.event || !published.interested || !published.interested->choice) return false;
-  return published.interested->choice->Get() != attempt.correlation.request.api;
+  return published.interested->choice->Get(published.event->metadata.namespace_) !=
+         attempt.correlation.request.api;
 }
 
 // Counts the events of an object among those that wait behind a sleeping write, or
