@@ -14,7 +14,7 @@
 #include "herald/api/validation.h"
 #include "herald/record/broadcaster.h"
 #include "herald/record/fakes.h"
-#include "record/spelling.h"
+#include "record/event/spelling.h"
 
 namespace herald {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "base/copy_bytes.h"
 #include "herald/api/reference.h"
+#include "record/event/spelling.h"
+#include "record/event/text_limits.h"
 #include "record/recorder_state.h"
-#include "record/spelling.h"
-#include "record/text_limits.h"
 
 namespace herald {
 namespace {
@@ -27,17 +27,17 @@ WallTime Unique(WallTime now) {
   return WallTime(std::chrono::nanoseconds(mine));
 }
 
-// Whether this thread is just telling somebody that an event could not be recorded. If
-// they record another one, for which there is no more room than before, that one is
-// counted and nobody is told, or there would be no end.
-thread_local bool telling = false;
+// Whether this thread is inside an outcome function or a log function that reports that an event
+// could not be recorded. If that function records another event, which cannot be recorded
+// either, that one is only counted: to report it would never end.
+thread_local bool is_reporting = false;
 
-class Telling {
+class ReportingScope {
  public:
-  Telling() { telling = true; }
-  ~Telling() { telling = false; }
-  Telling(const Telling&) = delete;
-  Telling& operator=(const Telling&) = delete;
+  ReportingScope() { is_reporting = true; }
+  ~ReportingScope() { is_reporting = false; }
+  ReportingScope(const ReportingScope&) = delete;
+  ReportingScope& operator=(const ReportingScope&) = delete;
 };
 
 bool IsEvent(const ObjectReference& object) {
@@ -55,13 +55,13 @@ void SetReference(const ObjectReference& reference, ObjectReference* out) {
   OverwriteText(reference.field_path, &out->field_path);
 }
 
-std::shared_ptr<const Interested> InterestedIn(const RecorderOptions& options) {
+std::shared_ptr<const EventHandling> HandlingOf(const RecorderOptions& options) {
   if (!options.on_outcome && !options.api_choice) return nullptr;
-  return std::make_shared<const Interested>(
-      Interested{options.on_outcome, nullptr, options.api_choice});
+  return std::make_shared<const EventHandling>(
+      EventHandling{.on_outcome = options.on_outcome, .api_choice = options.api_choice});
 }
 
-// In which style to put the reporter. Who does not know yet begins with the old one.
+// The style of the reporting fields. While the API is not known it is the old one.
 EventApi StyleOf(const RecorderOptions& options) {
   return options.api_choice ? EventApi::kCoreV1 : options.api;
 }
@@ -72,7 +72,7 @@ Recorder::State::State(std::shared_ptr<Broadcaster::Core> core, RecorderOptions 
                        LogFunction log)
     : core_(std::move(core)),
       options_(std::move(options)),
-      interested_(InterestedIn(options_)),
+      handling_(HandlingOf(options_)),
       reporting_controller_(ReportingController(options_.component, StyleOf(options_),
                                                 core_->options().upstream_exact)),
       reporting_instance_(ReportingInstance(options_.component, options_.host, StyleOf(options_),
@@ -83,10 +83,12 @@ std::shared_ptr<const Recorder::State> Recorder::State::WithLog(LogFunction log)
   return std::make_shared<const State>(core_, options_, std::move(log));
 }
 
-std::shared_ptr<const Interested> Recorder::State::WhoIsInterested(Occurrence* occurrence) const {
-  if (!occurrence->on_outcome) return interested_;
-  return std::make_shared<const Interested>(
-      Interested{options_.on_outcome, std::move(occurrence->on_outcome), options_.api_choice});
+std::shared_ptr<const EventHandling> Recorder::State::HandlingFor(Occurrence* occurrence) const {
+  if (!occurrence->on_outcome) return handling_;
+  return std::make_shared<const EventHandling>(
+      EventHandling{.on_outcome = options_.on_outcome,
+                    .on_outcome_of_occurrence = std::move(occurrence->on_outcome),
+                    .api_choice = options_.api_choice});
 }
 
 // Whatever is set here for one style is set for the other, too: the event has been
@@ -137,58 +139,59 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
   return std::move(event);  // a part of a structured binding is copied otherwise
 }
 
-void Recorder::State::Complain(std::string_view message, const Status& why) const {
+void Recorder::State::LogError(std::string_view message, const Status& status) const {
   if (!log_) return;
-  const std::string text = why.ToString();
-  log_({.level = LogLevel::kError, .message = message, .fields = {{"err", text}}});
+  const std::string error = status.ToString();
+  log_({.level = LogLevel::kError, .message = message, .fields = {{"err", error}}});
 }
 
-void Recorder::State::Refuse(const Published& published, std::string_view complaint,
-                             const Status& why) const {
-  if (telling) return core_->CountInvalid({}, why);
-  const Telling scope;
-  core_->CountInvalid(published, why);
-  Complain(complaint, why);
+void Recorder::State::RejectInvalid(const Published& published, std::string_view message,
+                                    const Status& status) const {
+  if (is_reporting) return core_->CountInvalid({}, status);
+  const ReportingScope scope;
+  core_->CountInvalid(published, status);
+  LogError(message, status);
 }
 
 void Recorder::State::Write(const ObjectReference& object, Occurrence&& occurrence,
                             std::string_view message) const {
   Published published;
-  published.interested = WhoIsInterested(&occurrence);
+  published.handling = HandlingFor(&occurrence);
   const bool exact = core_->options().upstream_exact;
   if (!exact && object.name.empty() && object.kind.empty()) {
-    return Refuse(published, "Could not construct reference, will not report event",
-                  Status(StatusReason::kInvalid, "the reference has neither kind nor name"));
+    return RejectInvalid(published, "Could not construct reference, will not report event",
+                         Status(StatusReason::kInvalid, "the reference has neither kind nor name"));
   }
   if (!exact && IsEvent(object)) {
-    return Refuse(published, "Could not construct reference, will not report event",
-                  Status(StatusReason::kInvalid, "an event about an event would never end"));
+    return RejectInvalid(published, "Could not construct reference, will not report event",
+                         Status(StatusReason::kInvalid, "an event about an event would never end"));
   }
   if (occurrence.type != kNormal && occurrence.type != kWarning) {
-    return Refuse(published, "Unsupported event type",
-                  Status(StatusReason::kInvalid,
-                         fmt::format("type is '{}', not Normal or Warning", occurrence.type)));
+    return RejectInvalid(
+        published, "Unsupported event type",
+        Status(StatusReason::kInvalid,
+               fmt::format("type is '{}', not Normal or Warning", occurrence.type)));
   }
   published.event = MakeEvent(object, &occurrence, message);
   published.bytes = ApproximateBytes(*published.event);
-  const std::shared_ptr<const Interested> interested = published.interested;
+  const std::shared_ptr<const EventHandling> handling = published.handling;
   const Status status = core_->Publish(std::move(published));
-  if (status.ok() || telling) return;
-  const Telling scope;
+  if (status.ok() || is_reporting) return;
+  const ReportingScope scope;
   const bool full = status.Is(StatusReason::kTooManyRequests);
-  Tell(interested.get(), full ? Outcome::kDropped : Outcome::kLost, status);
+  NotifyOutcome(handling.get(), full ? Outcome::kDropped : Outcome::kLost, status);
   // tools/events does not notice that its broadcaster is gone.
   if (exact && !full && options_.api == EventApi::kEventsV1) return;
-  Complain(full ? "Unable to record event: too many queued events, dropped event"
+  LogError(full ? "Unable to record event: too many queued events, dropped event"
                 : "Unable to record event (will not retry!)",
            status);
 }
 
-void Recorder::State::RefuseUnformatted(Occurrence&& occurrence, std::string_view why) const {
+void Recorder::State::RejectUnformatted(Occurrence&& occurrence, std::string_view error) const {
   Published published;
-  published.interested = WhoIsInterested(&occurrence);
-  Refuse(published, "Could not format the message, will not report event",
-         Status(StatusReason::kInvalid, std::string(why)));
+  published.handling = HandlingFor(&occurrence);
+  RejectInvalid(published, "Could not format the message, will not report event",
+                Status(StatusReason::kInvalid, std::string(error)));
 }
 
 // Whatever goes wrong here must not reach the caller, whose work is another: at worst
@@ -210,7 +213,7 @@ void Recorder::WriteFormatted(const ObjectReference& object, Occurrence occurren
     try {
       fmt::vformat_to(fmt::appender(message), format, args);
     } catch (const std::exception& e) {  // a formatter of the caller's own
-      return state_->RefuseUnformatted(std::move(occurrence), e.what());
+      return state_->RejectUnformatted(std::move(occurrence), e.what());
     }
     state_->Write(object, std::move(occurrence), {message.data(), message.size()});
   } catch (...) {  // NOLINT(bugprone-empty-catch)

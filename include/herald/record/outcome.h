@@ -29,6 +29,8 @@ enum class Outcome : std::uint8_t {
   kSpooled,   // kept on disk; recorded again when it comes back (SinkOptions::spool)
 };
 inline constexpr std::size_t kOutcomes = 10;
+// A number of events for each outcome.
+using OutcomeCounts = std::array<std::uint64_t, kOutcomes>;
 
 // "written", "merged", ...
 HERALD_EXPORT std::string_view OutcomeName(Outcome outcome);
@@ -44,7 +46,7 @@ using OutcomeFunction = std::function<void(Outcome, const Status&)>;
 // recorded == the sum of outcomes + in_flight.
 struct SinkStats {
   std::uint64_t recorded = 0;  // since the sink was started, and come back from disk
-  std::array<std::uint64_t, kOutcomes> outcomes{};
+  OutcomeCounts outcomes{};
   std::uint64_t in_flight = 0;  // queued, being written, or counted but not yet written
   std::uint64_t requests = 0;   // attempts made
   std::uint64_t retries = 0;    // of which repeats
