@@ -29,9 +29,9 @@ struct Published {
   WatchType type = WatchType::kAdded;
   // How many times Flush() was called before it was recorded.
   std::uint32_t epoch = 0;
-  std::shared_ptr<const Event> event;
-  std::shared_ptr<const EventHandling> handling;  // null: nothing is wanted
-  std::size_t bytes = 0;                          // ApproximateBytes() of the event
+  std::shared_ptr<const Event> event{};
+  std::shared_ptr<const EventHandling> handling{};  // null: nothing is wanted
+  std::size_t bytes = 0;                            // ApproximateBytes() of the event
 };
 
 // Becomes true when everything that was there when it was requested has its outcome.
