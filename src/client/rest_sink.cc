@@ -23,7 +23,7 @@ bool HasCause(const Status& status, std::string_view reason) {
                      [&](const StatusCause& cause) { return cause.reason == reason; });
 }
 
-// What a rejected write says about the API that it went through.
+// What the rejection of a write means for the API that it was sent through.
 enum class ApiProblem : std::uint8_t {
   kNone,       // nothing
   kMissing,    // the server does not have it
@@ -53,7 +53,7 @@ bool IsAboutTheEvent(const Status& status) {
   return code == 400 || code == 404 || code == 409 || code == 413 || code == 422;
 }
 
-// Without a choice of the caller's the sink has its own, which nobody waits for.
+// Without a choice of the caller the sink has its own.
 std::shared_ptr<ApiChoice> ChoiceFor(const RestSinkOptions& options, RestClient* rest) {
   if (options.api_choice) return options.api_choice;
   auto choice = std::make_shared<ApiChoice>(&rest->impl().transport().clock());
@@ -64,7 +64,7 @@ std::shared_ptr<ApiChoice> ChoiceFor(const RestSinkOptions& options, RestClient*
 }  // namespace
 
 // Which API to use is known by `choice` alone. This class asks it before each request and
-// reports to it what the server says.
+// reports the server's answers to it.
 //
 // Thread-safe.
 struct RestSink::State : std::enable_shared_from_this<State> {

@@ -25,7 +25,7 @@ std::shared_ptr<const Event> NewStyleEvent(const std::string& namespace_ = "shop
   return event;
 }
 
-std::string Refusal(int code, const std::string& reason, const std::string& more = "") {
+std::string Rejection(int code, const std::string& reason, const std::string& more = "") {
   return R"({"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":")" +
          reason + "\"" + more + R"(,"code":)" + std::to_string(code) + "}";
 }
@@ -78,15 +78,15 @@ TEST_F(RestSinkTest, CreatesUpdatesAndPatches) {
   EXPECT_EQ(call->request.body, R"({"count":2})");
 }
 
-TEST_F(RestSinkTest, MakesOneAttemptAndTellsWhatTheServerAsked) {
+TEST_F(RestSinkTest, MakesOneAttemptAndReturnsRetryAfter) {
   Send(SinkRequest::Verb::kCreate, EventApi::kCoreV1);
   server_.transport->Answer(Next(), 429, "", {{"retry-after", "3"}});
   ASSERT_TRUE(result_ && !*result_);
   EXPECT_EQ(result_->error().retry_after(), std::chrono::seconds(3));
 }
 
-// Refusals of events.k8s.io/v1, and whether v1 is tried instead.
-struct RefusalCase {
+// Rejections by events.k8s.io/v1, and whether v1 is tried instead.
+struct RejectionCase {
   const char* name;
   int code;
   std::string body;
@@ -94,20 +94,20 @@ struct RefusalCase {
   bool falls_back;
 };
 
-TEST_F(RestSinkTest, TriesTheOtherApiWhereThisOneIsRefusedAsAWhole) {
-  const RefusalCase cases[] = {
+TEST_F(RestSinkTest, TriesV1WhereEventsV1IsMissingOrForbidden) {
+  const RejectionCase cases[] = {
       {"the group is missing", 404, "404 page not found\n", "text/plain", true},
-      {"forbidden", 403, Refusal(403, "Forbidden"), "application/json", true},
+      {"forbidden", 403, Rejection(403, "Forbidden"), "application/json", true},
       {"the namespace is missing", 404,
-       Refusal(404, "NotFound", R"(,"details":{"name":"shop","kind":"namespaces"})"),
+       Rejection(404, "NotFound", R"(,"details":{"name":"shop","kind":"namespaces"})"),
        "application/json", false},
       {"the namespace goes away", 403,
-       Refusal(403, "Forbidden", R"(,"details":{"causes":[{"reason":"NamespaceTerminating"}]})"),
+       Rejection(403, "Forbidden", R"(,"details":{"causes":[{"reason":"NamespaceTerminating"}]})"),
        "application/json", false},
-      {"invalid", 422, Refusal(422, "Invalid"), "application/json", false},
-      {"exists", 409, Refusal(409, "AlreadyExists"), "application/json", false},
+      {"invalid", 422, Rejection(422, "Invalid"), "application/json", false},
+      {"exists", 409, Rejection(409, "AlreadyExists"), "application/json", false},
   };
-  for (const RefusalCase& c : cases) {
+  for (const RejectionCase& c : cases) {
     SCOPED_TRACE(c.name);
     RestSink sink(server_.rest);
     std::optional<Result<Event>> result;
@@ -131,9 +131,9 @@ TEST_F(RestSinkTest, TriesTheOtherApiWhereThisOneIsRefusedAsAWhole) {
   }
 }
 
-TEST_F(RestSinkTest, StaysWithTheOtherApiForTenMinutesAndLogsItOnce) {
+TEST_F(RestSinkTest, FallsBackForTenMinutesAndLogsItOnce) {
   Send(SinkRequest::Verb::kCreate, EventApi::kEventsV1);
-  server_.transport->Answer(Next(), 403, Refusal(403, "Forbidden"));
+  server_.transport->Answer(Next(), 403, Rejection(403, "Forbidden"));
   auto second = Next();
   server_.transport->Answer(second, 201, second->request.body);
   EXPECT_EQ(log_.size(), 1U);
@@ -147,7 +147,7 @@ TEST_F(RestSinkTest, StaysWithTheOtherApiForTenMinutesAndLogsItOnce) {
   Send(SinkRequest::Verb::kPatch, EventApi::kEventsV1, R"({"series":{"count":3}})");
   auto first = Next();
   EXPECT_EQ(first->request.target, "/apis/events.k8s.io/v1/namespaces/shop/events/web.1");
-  server_.transport->Answer(first, 403, Refusal(403, "Forbidden"));
+  server_.transport->Answer(first, 403, Rejection(403, "Forbidden"));
   second = Next();
   EXPECT_EQ(second->request.target, "/api/v1/namespaces/shop/events/web.1");
   server_.transport->Answer(second, 200, Body(*NewStyleEvent(), EventApi::kCoreV1));
@@ -165,7 +165,7 @@ TEST_F(RestSinkTest, AForbiddenNamespaceChangesNoOther) {
                 [this](Result<Event> r) { result_ = std::move(r); });
       return Next();
     };
-    server_.transport->Answer(send("shop"), 403, Refusal(403, "Forbidden"));
+    server_.transport->Answer(send("shop"), 403, Rejection(403, "Forbidden"));
     const auto second = Next();
     EXPECT_EQ(second->request.target, "/api/v1/namespaces/shop/events");
     server_.transport->Answer(second, 201, second->request.body);
@@ -194,8 +194,8 @@ TEST_F(RestSinkTest, AMissingGroupChangesEveryNamespaceForTenMinutes) {
   EXPECT_EQ(choice->Get("bank"), EventApi::kEventsV1);
 }
 
-// What v1 says to the event that events.k8s.io/v1 refused, and whether v1 is used from then on.
-TEST_F(RestSinkTest, ChangesTheApiOnlyWhereTheOtherOneTakesEvents) {
+// The answer of v1 to the event that events.k8s.io/v1 rejected, and whether it causes a fallback.
+TEST_F(RestSinkTest, FallsBackOnlyIfV1AcceptsOrRejectsTheEventItself) {
   struct Case {
     const char* name;
     int code;
@@ -205,15 +205,15 @@ TEST_F(RestSinkTest, ChangesTheApiOnlyWhereTheOtherOneTakesEvents) {
   };
   const Case cases[] = {
       {"accepted", 201, Body(*NewStyleEvent(), EventApi::kCoreV1), true, 0},
-      {"exists", 409, Refusal(409, "AlreadyExists"), true, 409},
-      {"invalid", 422, Refusal(422, "Invalid"), true, 422},
-      {"expired", 404, Refusal(404, "NotFound"), true, 404},
-      {"forbidden", 403, Refusal(403, "Forbidden"), false, 403},
-      {"unauthorized", 401, Refusal(401, "Unauthorized"), false, 401},
-      {"too many requests", 429, Refusal(429, "TooManyRequests"), false, 429},
-      {"broken", 500, Refusal(500, "InternalError"), false, 500},
+      {"exists", 409, Rejection(409, "AlreadyExists"), true, 409},
+      {"invalid", 422, Rejection(422, "Invalid"), true, 422},
+      {"expired", 404, Rejection(404, "NotFound"), true, 404},
+      {"forbidden", 403, Rejection(403, "Forbidden"), false, 403},
+      {"unauthorized", 401, Rejection(401, "Unauthorized"), false, 401},
+      {"too many requests", 429, Rejection(429, "TooManyRequests"), false, 429},
+      {"broken", 500, Rejection(500, "InternalError"), false, 500},
       {"the namespace is being deleted", 403,
-       Refusal(403, "Forbidden", R"(,"details":{"causes":[{"reason":"NamespaceTerminating"}]})"),
+       Rejection(403, "Forbidden", R"(,"details":{"causes":[{"reason":"NamespaceTerminating"}]})"),
        false, 403},
   };
   for (const Case& c : cases) {
@@ -222,7 +222,7 @@ TEST_F(RestSinkTest, ChangesTheApiOnlyWhereTheOtherOneTakesEvents) {
     std::optional<Result<Event>> result;
     sink.Send({.api = EventApi::kEventsV1, .event = NewStyleEvent()},
               [&](Result<Event> r) { result = std::move(r); });
-    server_.transport->Answer(Next(), 403, Refusal(403, "Forbidden"));
+    server_.transport->Answer(Next(), 403, Rejection(403, "Forbidden"));
     server_.transport->Answer(Next(), c.code, c.body);
     ASSERT_TRUE(result);
     EXPECT_EQ(*result ? 0 : result->error().code(), c.reported);
@@ -230,23 +230,23 @@ TEST_F(RestSinkTest, ChangesTheApiOnlyWhereTheOtherOneTakesEvents) {
   }
 }
 
-TEST_F(RestSinkTest, TellsTheFirstRefusalWhereBothApisAreForbidden) {
+TEST_F(RestSinkTest, ReturnsTheFirstRejectionWhereBothApisAreForbidden) {
   Send(SinkRequest::Verb::kCreate, EventApi::kEventsV1);
-  server_.transport->Answer(Next(), 403, Refusal(403, "Forbidden"));
-  server_.transport->Answer(Next(), 403, Refusal(403, "Forbidden"));
+  server_.transport->Answer(Next(), 403, Rejection(403, "Forbidden"));
+  server_.transport->Answer(Next(), 403, Rejection(403, "Forbidden"));
   ASSERT_TRUE(result_ && !*result_);
   EXPECT_EQ(result_->error().code(), 403);
   EXPECT_FALSE(sink_.fell_back());
   EXPECT_TRUE(log_.empty());
 }
 
-TEST_F(RestSinkTest, MakesTheChoiceByAskingUntilThereIsAnAnswer) {
+TEST_F(RestSinkTest, AsksTheServerUntilItAnswersToMakeTheChoice) {
   const auto choice = std::make_shared<ApiChoice>();
   const RestSink sink(server_.rest, {.api_choice = choice});
   auto call = Next();
   ASSERT_NE(call, nullptr);
   EXPECT_EQ(call->request.target, "/apis/events.k8s.io/v1");
-  server_.transport->Fail(call, Status(StatusReason::kUnreachable, "refused"));
+  server_.transport->Fail(call, Status(StatusReason::kUnreachable, "connection refused"));
   EXPECT_FALSE(choice->Get());
   server_.transport->Advance(std::chrono::seconds(2));
   call = Next();
@@ -265,7 +265,7 @@ TEST_F(RestSinkTest, ChoosesTheOldApiForTenMinutesWhereTheNewOneIsMissing) {
   EXPECT_EQ(choice->Get("shop"), EventApi::kEventsV1) << "the server may have been upgraded";
 }
 
-TEST_F(RestSinkTest, StopsAskingWhenItIsGone) {
+TEST_F(RestSinkTest, StopsAskingWhenItIsDestroyed) {
   {
     const RestSink sink(server_.rest, {.api_choice = std::make_shared<ApiChoice>()});
     server_.transport->Run();
@@ -278,7 +278,7 @@ TEST_F(RestSinkTest, StopsAskingWhenItIsGone) {
   EXPECT_EQ(Next(), nullptr);
 }
 
-TEST_F(RestSinkTest, SpeaksProtobufWhenAsked) {
+TEST_F(RestSinkTest, WritesProtobufIfRequested) {
   RestSink sink(server_.rest, {.format = WireFormat::kProtobuf});
   sink.Send(
       {.verb = SinkRequest::Verb::kCreate, .api = EventApi::kCoreV1, .event = NewStyleEvent()},

@@ -14,7 +14,7 @@
 #include "herald/api/validation.h"
 #include "herald/record/broadcaster.h"
 #include "herald/record/fakes.h"
-#include "record/event/spelling.h"
+#include "record/event/event_style.h"
 
 namespace herald {
 namespace {
@@ -25,7 +25,7 @@ using Strings = std::vector<std::string>;
 
 constexpr seconds kPatience{30};
 
-TEST(ApiChoiceTest, TellsOnceItIsMade) {
+TEST(ApiChoiceTest, CallsTheFunctionOnceWhenTheChoiceIsMade) {
   ApiChoice choice;
   EXPECT_EQ(choice.Get(), std::nullopt);
   int told = 0;
@@ -139,7 +139,7 @@ class ApiChoiceDeliveryTest : public ::testing::Test {
 
 // An event that waited for the choice, and one that did not, are what a recorder that
 // knew it from the beginning makes.
-TEST_F(ApiChoiceDeliveryTest, EventsAreWhatARecorderForThatApiMakes) {
+TEST_F(ApiChoiceDeliveryTest, MakesTheSameEventsAsARecorderOfThatApi) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     SCOPED_TRACE(ApiVersionName(api));
     Use({});
@@ -179,7 +179,7 @@ TEST_F(ApiChoiceDeliveryTest, EventsAreWhatARecorderForThatApiMakes) {
   }
 }
 
-TEST_F(ApiChoiceDeliveryTest, WhatIsTooLongIsCutForTheApiThatWasChosen) {
+TEST_F(ApiChoiceDeliveryTest, CutsLongMessagesForTheChosenApi) {
   for (const auto& [api, bytes] :
        {std::pair{EventApi::kCoreV1, 5000u}, {EventApi::kEventsV1, 1024u}}) {
     Use({});
@@ -190,7 +190,7 @@ TEST_F(ApiChoiceDeliveryTest, WhatIsTooLongIsCutForTheApiThatWasChosen) {
   }
 }
 
-TEST_F(ApiChoiceDeliveryTest, RepeatsAreMergedInTheStyleThatWasChosen) {
+TEST_F(ApiChoiceDeliveryTest, MergesRepeatsInTheChosenStyle) {
   for (int i = 0; i < 5; ++i) Record();
   executor_.RunUntilIdle();
   choice_->Set(EventApi::kEventsV1);
@@ -200,7 +200,7 @@ TEST_F(ApiChoiceDeliveryTest, RepeatsAreMergedInTheStyleThatWasChosen) {
   EXPECT_EQ(Stats()[Outcome::kMerged], 4u);
 }
 
-TEST_F(ApiChoiceDeliveryTest, WhoKnowsItsApiDoesNotWaitForWhoDoesNot) {
+TEST_F(ApiChoiceDeliveryTest, RecordersWithAnApiDoNotWaitForAChoice) {
   Record();
   broadcaster_->NewRecorder({.component = "other"}).Event(pod_, kNormal, "Known", "m");
   executor_.RunUntilIdle();
@@ -209,7 +209,7 @@ TEST_F(ApiChoiceDeliveryTest, WhoKnowsItsApiDoesNotWaitForWhoDoesNot) {
   EXPECT_FALSE(broadcaster_->Flush(kPatience).complete) << "what waits is not forgotten";
 }
 
-TEST_F(ApiChoiceDeliveryTest, AWatcherDoesNotWait) {
+TEST_F(ApiChoiceDeliveryTest, WatchersReceiveEventsBeforeTheChoice) {
   const auto watcher = *broadcaster_->Watch();
   Record("whole");
   executor_.RunUntilIdle();
@@ -221,8 +221,8 @@ TEST_F(ApiChoiceDeliveryTest, AWatcherDoesNotWait) {
 }
 
 // A server that offers events.k8s.io but does not let us write there. The client notices
-// and chooses anew; the event that it noticed it with must not be lost.
-TEST_F(ApiChoiceDeliveryTest, AnEventThatWasForbiddenIsWrittenThroughTheApiThatIsChosenThen) {
+// and changes the choice; the event that was rejected must not be lost.
+TEST_F(ApiChoiceDeliveryTest, WritesAForbiddenEventThroughTheApiThatIsChosenNow) {
   server_->SetFault([this](const SinkRequest& request) -> std::optional<Status> {
     if (request.api == EventApi::kCoreV1) return std::nullopt;
     choice_->Set(EventApi::kCoreV1);
@@ -253,7 +253,7 @@ TEST_F(ApiChoiceDeliveryTest, EachNamespaceHasTheStyleOfItsApi) {
   }
 }
 
-TEST_F(ApiChoiceDeliveryTest, ARefusalThroughTheChosenApiIsFinal) {
+TEST_F(ApiChoiceDeliveryTest, RejectionThroughTheChosenApiIsFinal) {
   server_->SetFault([](const SinkRequest&) {
     return Status({.reason = StatusReason::kForbidden, .origin = Status::Origin::kServer});
   });
@@ -263,7 +263,7 @@ TEST_F(ApiChoiceDeliveryTest, ARefusalThroughTheChosenApiIsFinal) {
   EXPECT_EQ(Stats()[Outcome::kRejected], 1u);
 }
 
-TEST_F(ApiChoiceDeliveryTest, WhatWaitsForAChoiceThatNobodyMakesIsBoundedAndLostAtTheEnd) {
+TEST_F(ApiChoiceDeliveryTest, LimitsEventsWithoutAChoiceAndLosesThemAtShutdown) {
   std::vector<Outcome> outcomes;
   RecorderOptions options = Options();
   options.on_outcome = [&](Outcome outcome, const Status&) { outcomes.push_back(outcome); };
@@ -282,7 +282,7 @@ TEST_F(ApiChoiceDeliveryTest, WhatWaitsForAChoiceThatNobodyMakesIsBoundedAndLost
   EXPECT_TRUE(server_->Requests().empty());
 }
 
-TEST_F(ApiChoiceDeliveryTest, ItMayBeUsedWithUpstreamExact) {
+TEST_F(ApiChoiceDeliveryTest, CanBeUsedWithUpstreamExact) {
   Use({.upstream_exact = true});
   Record();
   choice_->Set(EventApi::kCoreV1);
@@ -310,7 +310,7 @@ TEST(ApiChoiceLifetimeTest, AChoiceMayBeMadeAfterTheExecutorIsDestroyed) {
   EXPECT_TRUE(server->Requests().empty());
 }
 
-TEST(ApiChoiceThreadsTest, ItMayBeMadeWhileOthersRecord) {
+TEST(ApiChoiceThreadsTest, TheChoiceCanBeMadeWhileThreadsRecord) {
   const auto server = std::make_shared<MemorySink>();
   Broadcaster broadcaster({.incoming_events = 10'000, .watcher_events = 10'000});
   ASSERT_TRUE(broadcaster.StartRecordingToSink(server).ok());

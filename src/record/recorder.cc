@@ -8,15 +8,15 @@
 
 #include "base/copy_bytes.h"
 #include "herald/api/reference.h"
-#include "record/event/spelling.h"
+#include "record/event/event_style.h"
 #include "record/event/text_limits.h"
 #include "record/recorder_state.h"
 
 namespace herald {
 namespace {
 
-// Wall time that no two calls of this process share: names are made of it, and
-// upstream's collide where two calls meet in one nanosecond.
+// A wall time that no other call in this process returns. Names of events are made of it;
+// client-go's names collide if two calls happen in the same nanosecond.
 WallTime Unique(WallTime now) {
   static std::atomic<std::int64_t> last{0};
   std::int64_t mine = now.time_since_epoch().count();
@@ -91,8 +91,8 @@ std::shared_ptr<const EventHandling> Recorder::State::HandlingFor(Occurrence* oc
                     .api_choice = options_.api_choice});
 }
 
-// Whatever is set here for one style is set for the other, too: the event has been
-// another recorder's before.
+// Sets the same members in either style, because the event may have been used by another recorder
+// before.
 void Recorder::State::SetCommon(herald::Event* event) const {
   const bool old_style = !options_.api_choice && options_.api == EventApi::kCoreV1;
   const bool has_source = options_.api_choice || old_style;
@@ -114,7 +114,7 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
 
   auto [event, is_mine] = TakePooledEvent(maker_id_);
   if (!is_mine) SetCommon(event.get());
-  // The same holds for these: each is set, whatever the occurrence.
+  // These are all set, for the same reason.
   OverwriteText(object.namespace_.empty() ? std::string_view("default") : object.namespace_,
                 &event->metadata.namespace_);
   MakeEventName(object.name, unique, &event->metadata.name);
@@ -126,7 +126,7 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
   OverwriteText(message, &event->message);
   event->related = std::move(occurrence->related);
   if (options_.api_choice) {
-    // In neither style yet: it is spelled when it is delivered.
+    // The style is set when the event is delivered (InStyleOf).
     event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
     if (!exact) CutText(kMaxMessage, &event->message);
   } else if (options_.api == EventApi::kCoreV1) {
@@ -136,7 +136,7 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
     event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
     if (!exact) FitNewStyle(event.get());
   }
-  return std::move(event);  // a part of a structured binding is copied otherwise
+  return std::move(event);  // a structured binding is not moved implicitly
 }
 
 void Recorder::State::LogError(std::string_view message, const Status& status) const {
@@ -159,18 +159,19 @@ void Recorder::State::Write(const ObjectReference& object, Occurrence&& occurren
   published.handling = HandlingFor(&occurrence);
   const bool exact = core_->options().upstream_exact;
   if (!exact && object.name.empty() && object.kind.empty()) {
-    return RejectInvalid(published, "Could not construct reference, will not report event",
-                         Status(StatusReason::kInvalid, "the reference has neither kind nor name"));
+    return RejectInvalid(
+        published, "Could not construct reference, will not report event",
+        Status(StatusReason::kInvalid, "the reference must have a kind or a name"));
   }
   if (!exact && IsEvent(object)) {
     return RejectInvalid(published, "Could not construct reference, will not report event",
-                         Status(StatusReason::kInvalid, "an event about an event would never end"));
+                         Status(StatusReason::kInvalid, "an event must not be about an event"));
   }
   if (occurrence.type != kNormal && occurrence.type != kWarning) {
     return RejectInvalid(
         published, "Unsupported event type",
         Status(StatusReason::kInvalid,
-               fmt::format("type is '{}', not Normal or Warning", occurrence.type)));
+               fmt::format("invalid type '{}': must be Normal or Warning", occurrence.type)));
   }
   published.event = MakeEvent(object, &occurrence, message);
   published.bytes = ApproximateBytes(*published.event);
@@ -180,7 +181,7 @@ void Recorder::State::Write(const ObjectReference& object, Occurrence&& occurren
   const ReportingScope scope;
   const bool full = status.Is(StatusReason::kTooManyRequests);
   NotifyOutcome(handling.get(), full ? Outcome::kDropped : Outcome::kLost, status);
-  // tools/events does not notice that its broadcaster is gone.
+  // tools/events does not notice that its broadcaster was shut down.
   if (exact && !full && options_.api == EventApi::kEventsV1) return;
   LogError(full ? "Unable to record event: too many queued events, dropped event"
                 : "Unable to record event (will not retry!)",
@@ -194,8 +195,8 @@ void Recorder::State::RejectUnformatted(Occurrence&& occurrence, std::string_vie
                 Status(StatusReason::kInvalid, std::string(error)));
 }
 
-// Whatever goes wrong here must not reach the caller, whose work is another: at worst
-// there is no memory left for an event, and then none for a complaint either.
+// No error reaches the caller. At worst there is no memory for the event, and then none for a log
+// message either.
 void Recorder::Write(const ObjectReference& object, Occurrence occurrence,
                      std::string_view message) noexcept {
   if (!state_) return;
@@ -212,7 +213,7 @@ void Recorder::WriteFormatted(const ObjectReference& object, Occurrence occurren
     fmt::memory_buffer message;
     try {
       fmt::vformat_to(fmt::appender(message), format, args);
-    } catch (const std::exception& e) {  // a formatter of the caller's own
+    } catch (const std::exception& e) {  // thrown by a formatter of the caller
       return state_->RejectUnformatted(std::move(occurrence), e.what());
     }
     state_->Write(object, std::move(occurrence), {message.data(), message.size()});

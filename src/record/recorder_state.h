@@ -12,7 +12,7 @@
 
 namespace herald {
 
-// What all copies of one Recorder share. Immutable.
+// The state that all copies of a Recorder share. Immutable.
 class Recorder::State {
  public:
   State(std::shared_ptr<Broadcaster::Core> core, RecorderOptions options, LogFunction log);
@@ -27,7 +27,7 @@ class Recorder::State {
   std::shared_ptr<const herald::Event> MakeEvent(const ObjectReference& object,
                                                  Occurrence* occurrence,
                                                  std::string_view message) const;
-  // What is the same in all events of this recorder.
+  // Sets the members that are the same in all events of this recorder.
   void SetCommon(herald::Event* event) const;
   std::shared_ptr<const EventHandling> HandlingFor(Occurrence* occurrence) const;
   // Counts an event as invalid, and reports it.

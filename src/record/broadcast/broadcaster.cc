@@ -14,7 +14,7 @@ Published Publishable(WatchType type, std::shared_ptr<const Event> event) {
   return {.type = type, .event = std::move(event), .handling = nullptr, .bytes = bytes};
 }
 
-Status NoEvent() { return Status(StatusReason::kInvalid, "there is no event"); }
+Status NoEvent() { return Status(StatusReason::kInvalid, "the event is null"); }
 
 }  // namespace
 
@@ -25,16 +25,16 @@ class Watcher::Impl {
 
   Channel& channel() { return *channel_; }
 
-  // An empty vector for what is taken from the channel, with the room of the one that was given
-  // back last: the channel takes it in exchange for its own.
-  std::vector<Published> BorrowRoom() {
+  // An empty vector to take events into, with the memory of the one that was returned last. The
+  // channel exchanges it for its own.
+  std::vector<Published> BorrowBuffer() {
     MutexLock lock(mu_);
-    return std::exchange(room_, {});
+    return std::exchange(buffer_, {});
   }
-  void GiveBackRoom(std::vector<Published> room) {
-    room.clear();
+  void ReturnBuffer(std::vector<Published> buffer) {
+    buffer.clear();
     MutexLock lock(mu_);
-    room_.swap(room);
+    buffer_.swap(buffer);
   }
 
   void Stop() {
@@ -49,7 +49,7 @@ class Watcher::Impl {
   const std::weak_ptr<Broadcaster::Core> core_;
   const std::shared_ptr<Channel> channel_;
   Mutex mu_;
-  std::vector<Published> room_ GUARDED_BY(mu_);
+  std::vector<Published> buffer_ GUARDED_BY(mu_);
 };
 
 Watcher::Watcher(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -72,12 +72,12 @@ std::optional<Watcher::Item> Watcher::TryNext() {
 }
 
 std::vector<Watcher::Item> Watcher::NextBatch(std::size_t max) {
-  std::vector<Published> taken = impl_->BorrowRoom();
+  std::vector<Published> taken = impl_->BorrowBuffer();
   impl_->channel().WaitAndTake(max, &taken);
   std::vector<Item> items;
   items.reserve(taken.size());
   for (Published& published : taken) items.push_back({published.type, std::move(published.event)});
-  impl_->GiveBackRoom(std::move(taken));
+  impl_->ReturnBuffer(std::move(taken));
   return items;
 }
 
@@ -127,7 +127,7 @@ Status Broadcaster::StartStructuredLogging(LogFunction log) {
 }
 
 Status Broadcaster::StartRecordingToSink(std::shared_ptr<Sink> sink, SinkOptions options) {
-  if (!sink) return Status(StatusReason::kInvalid, "there is no sink");
+  if (!sink) return Status(StatusReason::kInvalid, "the sink is null");
   return core_->AddSink(std::move(sink), std::move(options));
 }
 

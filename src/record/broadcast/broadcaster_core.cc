@@ -10,21 +10,20 @@
 namespace herald {
 namespace {
 
-// How long the distributor lets events gather after it has handed some out. A wake-up
-// takes ten times as long as recording an event, and so does a round of the distributor,
-// for one event as for a hundred; where threads record on all processors it also takes one
-// of these away from them. Short enough that nobody misses an event meanwhile; and when the
-// queue fills up it is called earlier.
+// How long the distributor waits for more events after a round. A wake-up takes ten times as long
+// as recording an event, and so does a round, for one event or for a hundred. Where threads record
+// on all processors, a round also takes a processor from them. The delay is too short to be
+// noticed, and the distributor runs earlier when the queue fills up.
 constexpr std::chrono::microseconds kLinger{100};
 
-// How many calls may find the queue full and let go of their processor before they look
-// once more, per round of the distributor. It may well be they who keep it from running:
-// four threads that record on two processors lose two thirds of their events otherwise.
-// Where that is not the reason, only so few are held up, and the others drop at once.
-constexpr int kMostGiveWay = 16;
+// How many calls per round of the distributor may yield when the queue is full, and then try once
+// more. These calls may be what keeps the distributor from running: without the yield, four threads
+// that record on two processors lose two thirds of their events. If the queue is full for another
+// reason, only these few calls are delayed, and the others drop at once.
+constexpr int kMaxYields = 16;
 
-// How far ahead the queue is fetched. Its memory was a listener's before, and lies in the cache
-// of another processor.
+// How many entries of the queue are prefetched. A listener used this memory before, so it is in the
+// cache of another processor.
 constexpr std::size_t kPrefetched = 8;
 
 Status AlreadyStopped() { return Status(StatusReason::kGone, "broadcaster already stopped"); }
@@ -36,11 +35,11 @@ Broadcaster::Core::Core(BroadcasterOptions options, Executor* executor)
       executor_(*executor),
       lease_(std::make_shared<ExecutorLease>(executor)),
       clock_(executor_.clock()),
-      // Where time does not pass by itself, nobody would notice that it is over.
+      // With a fake clock no timer would fire by itself.
       may_linger_(executor_.threads() > 0 && &clock_ == &SystemClock()),
       strand_(lease_) {
   HERALD_CHECK(options_.clock == nullptr || options_.clock == &clock_,
-               "the clock of a broadcaster is not that of its executor");
+               "BroadcasterOptions::clock is not the clock of the executor");
 }
 
 bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
@@ -49,7 +48,7 @@ bool Broadcaster::Core::HasRoom(std::size_t bytes) const {
 }
 
 bool Broadcaster::Core::FillingUp() const {
-  // Whoever waits for room loses nothing, and the fewer rounds the better.
+  // Under kWait no event is dropped, so fewer and larger rounds are better.
   const std::size_t part = options_.when_full == WhenFull::kWait ? 2 : 4;
   return occupied_ > options_.incoming_events / part ||
          occupied_bytes_ > options_.queue_bytes / part;
@@ -83,8 +82,8 @@ Status Broadcaster::Core::Publish(Published published) {
   Status status;
   {
     MutexLock lock(mu_);
-    if (may_linger_ && !stopped_ && !HasRoom(published.bytes) && gave_way_ < kMostGiveWay) {
-      ++gave_way_;
+    if (may_linger_ && !stopped_ && !HasRoom(published.bytes) && yields_ < kMaxYields) {
+      ++yields_;
       lock.Unlock();
       std::this_thread::yield();
       lock.Lock();
@@ -133,12 +132,12 @@ void Broadcaster::Core::HelpDistribute() {
 
 void Broadcaster::Core::DistributeAfterOthers() {
   if (scheduled_.exchange(true)) return;
-  // The strand alone would not do: it runs what its own tasks post before it gives way.
+  // Through the executor, because a strand runs what its own tasks post before it gives way.
   lease_->Post([self = shared_from_this()] { self->strand_.Post([self] { self->Distribute(); }); });
 }
 
 bool Broadcaster::Core::TakeBatch() {
-  std::size_t unseen = 0;  // how many of the batch no sink will see
+  std::size_t unseen = 0;  // the number of events in the batch that no sink receives
   {
     MutexLock lock(mu_);
     if (incoming_.empty()) {
@@ -146,13 +145,13 @@ bool Broadcaster::Core::TakeBatch() {
       return false;
     }
     distributor_ = Distributor::kWorking;
-    gave_way_ = 0;
+    yields_ = 0;
     batch_.swap(incoming_);
     batch_size_ = batch_.size();
-    batch_bytes_ = occupied_bytes_;  // nothing else is
+    batch_bytes_ = occupied_bytes_;  // all of it is in the batch
     batch_base_ = next_position_ - batch_size_;
     for (const auto& channel : channels_) batch_progress_.emplace_back(channel, 0);
-    // Sinks only come, so the first one has seen the most.
+    // Sinks are never removed, so the first one receives the most events.
     const std::uint64_t seen_from = sinks_.empty() ? next_position_ : sinks_.front().first_position;
     if (seen_from > batch_base_) {
       unseen = std::min<std::uint64_t>(seen_from - batch_base_, batch_.size());
@@ -162,7 +161,7 @@ bool Broadcaster::Core::TakeBatch() {
   if (unseen > 0) {
     const Status why(StatusReason::kServiceUnavailable, "no sink was started");
     for (std::size_t i = 0; i < unseen; ++i) {
-      // Most events have none, and this loop is most of a round then.
+      // Mostly null, and then this check is the whole loop.
       const EventHandling* const handling = batch_[i].handling.get();
       if (handling != nullptr) NotifyOutcome(handling, Outcome::kNoSink, why);
     }
@@ -179,12 +178,12 @@ void Broadcaster::Core::Distribute() {
   bool waits = false;
   for (auto& [channel, taken] : batch_progress_) {
     const bool is_last = &channel == &batch_progress_.back().first;
-    // Nobody who still waits may find the events gone.
+    // The events may be moved into the last channel only if no other channel still needs them.
     taken = is_last && !waits ? channel->OfferLast(&batch_, batch_base_, taken, batch_bytes_)
                               : channel->Offer(batch_, batch_base_, taken);
     waits |= taken < batch_size_;
   }
-  if (waits) return;  // the channel's on_room hook calls again
+  if (waits) return;  // the on_room hook of the channel schedules the next call
 
   bool linger = false;
   {
@@ -243,7 +242,7 @@ std::shared_ptr<Channel> Broadcaster::Core::AddChannelLocked(const Channel::Opti
 std::shared_ptr<Channel> Broadcaster::Core::AddChannel(Channel::Hooks hooks,
                                                        std::vector<Published> prefix) {
   Channel::Options options = ChannelOptions();
-  // As upstream: a watcher's queue holds its prefix and at least one event more.
+  // As in client-go, the queue of a watcher has room for its prefix and one more event.
   options.max_events = std::max(options.max_events, prefix.size() + 1);
   MutexLock lock(mu_);
   if (stopped_) return nullptr;
@@ -265,7 +264,7 @@ Status Broadcaster::Core::AddHandler(std::function<void(const Event&)> function)
                                                       });
   MutexLock lock(mu_);
   if (stopped_) return AlreadyStopped();
-  // The channel must not keep alive who keeps the channel alive.
+  // Weak, because the handler owns the channel.
   handler->Attach(AddChannelLocked(ChannelOptions(),
                                    {.on_items =
                                         [weak = std::weak_ptr(handler)] {
@@ -280,7 +279,7 @@ Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions option
   std::unique_ptr<Spool> spool;
   if (options.spool) {
     if (options_.upstream_exact) {
-      return Status(StatusReason::kInvalid, "upstream_exact has no spool: client-go has none");
+      return Status(StatusReason::kInvalid, "a spool cannot be used with upstream_exact");
     }
     Result<std::unique_ptr<Spool>> opened = Spool::Open(*options.spool);
     if (!opened) return opened.error();
@@ -323,8 +322,7 @@ Status Broadcaster::Core::AddSink(std::shared_ptr<Sink> sink, SinkOptions option
                       .dropped_before = dropped_,
                       .lost_before = lost_});
   }
-  // Upstream's timers run from now on, not from the first event; and what is on disk has
-  // waited long enough.
+  // client-go's timers start now, not with the first event; and events on disk are retried now.
   if (starts_now) delivery->Wake();
   return Status();
 }
@@ -337,8 +335,8 @@ std::vector<std::pair<std::string, SinkStats>> Broadcaster::Core::Stats() const 
   }
   std::vector<std::pair<std::string, SinkStats>> all;
   for (const SinkEntry& sink : sinks) {
-    // Outcomes first: what is recorded and ends in between is then counted among the
-    // recorded only, so that in_flight never falls below zero.
+    // Outcomes are read first. An event that is recorded and ends in between then counts as
+    // recorded only, so in_flight is never negative.
     SinkStats stats = sink.delivery->Stats();
     {
       MutexLock lock(mu_);
@@ -394,7 +392,7 @@ bool Broadcaster::Core::Drained() const {
 
 void Broadcaster::Core::NotifyProgress() {
   if (waiting_ == 0) return;
-  // Taken and given back so that nobody is between looking and waiting.
+  // Locked once, so that no waiter is between its check of the condition and its wait.
   {
     MutexLock lock(progress_mu_);
   }
@@ -446,14 +444,14 @@ DrainReport Broadcaster::Core::Drain(std::chrono::nanoseconds patience, bool las
   for (const auto& handler : handlers) tickets.push_back(handler->RequestFlush(epoch));
   for (const auto& delivery : Deliveries()) tickets.push_back(delivery->RequestFlush(epoch, last));
   const auto is_done = [&] {
-    // At the end nothing new comes, so we can as well wait for what nobody recorded: a
-    // summary of losses, or a last count.
+    // At the end no event is added, so this can wait for writes without a recorded event as well: a
+    // report of losses, or a last count.
     return std::ranges::all_of(tickets, [](const Ticket& ticket) { return ticket->load(); }) &&
            (!last || Drained());
   };
   bool done = WaitUntil(left_of(patience / 2), is_done);
   if (!done) {
-    // One object that the server does not take must not cost the counts of all others.
+    // An object whose writes do not end must not prevent that the counts of others are written.
     for (const auto& delivery : Deliveries()) delivery->RequestCounts();
     done = WaitUntil(left_of(patience), is_done);
   }
@@ -477,13 +475,13 @@ DrainReport Broadcaster::Core::Shutdown(std::chrono::nanoseconds patience) {
     handlers = handlers_;
   }
   for (const auto& handler : handlers) handler->Stop();
-  // Before the channels: a watcher that everybody waited for lets go when its channel
-  // is closed, and then the sinks must know that it is too late.
+  // Before the channels are closed: when the channel of a watcher is closed that all others waited
+  // for, events reach the sinks, which must be closed by then.
   for (const auto& delivery : Deliveries()) delivery->Abandon();
   for (const auto& channel : channels) channel->Close();
-  // Abandoning is quick and waits for nobody; this lets it be counted.
+  // Abandon() does not wait for anything, so this is short. It makes the statistics final.
   WaitUntil(std::chrono::seconds(1), [this] { return Drained(); });
-  // A handler that records holds a recorder, and that holds us.
+  // A handler may own a recorder, which owns this.
   {
     MutexLock lock(mu_);
     handlers_.clear();  // `handlers` still has them: none is destroyed under the lock

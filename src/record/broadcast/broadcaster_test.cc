@@ -104,7 +104,7 @@ class BroadcasterTest : public ::testing::Test {
 
 // What client-go's watch.Broadcaster promises (apimachinery pkg/watch/mux_test.go).
 
-TEST_F(BroadcasterTest, EveryWatcherSeesEverythingInOrderAndThenTheEnd) {
+TEST_F(BroadcasterTest, EveryWatcherReceivesAllEventsInOrderAndThenEnds) {
   const auto first = *broadcaster_->Watch();
   const auto second = *broadcaster_->Watch();
   const std::vector<WatchType> types = {WatchType::kAdded, WatchType::kAdded, WatchType::kModified,
@@ -144,7 +144,7 @@ TEST_F(BroadcasterTest, StopEndsOneWatcherAndShutdownTheOther) {
   shut_down->Stop();
 }
 
-TEST_F(BroadcasterTest, StoppingTheWatcherThatEverybodyWaitsForFreesThem) {
+TEST_F(BroadcasterTest, StoppingAFullWatcherUnblocksAllOthers) {
   Use({.watcher_events = 1, .when_full = WhenFull::kWait});
   const auto quick = *broadcaster_->Watch();
   const auto stuck = *broadcaster_->Watch();
@@ -181,7 +181,7 @@ TEST(BroadcasterThreadsTest, AWatcherMayBeStoppedWhileTheDistributorWaitsForIt) 
   EXPECT_TRUE(broadcaster.Shutdown(kPatience).complete);
 }
 
-TEST_F(BroadcasterTest, AWatcherThatDoesNotKeepUpMissesTheLatest) {
+TEST_F(BroadcasterTest, AFullWatcherMissesTheLatestEvents) {
   Use({.watcher_events = 1, .when_full = WhenFull::kDrop});
   const auto slow = *broadcaster_->Watch();
   const auto quick = *broadcaster_->Watch();
@@ -196,7 +196,7 @@ TEST_F(BroadcasterTest, AWatcherThatDoesNotKeepUpMissesTheLatest) {
   EXPECT_EQ(quick->dropped(), 0U);
 }
 
-TEST_F(BroadcasterTest, NobodyCanWatchAfterTheEnd) {
+TEST_F(BroadcasterTest, WatchFailsAfterShutdown) {
   broadcaster_->Shutdown(kPatience);
   const auto watch = broadcaster_->Watch();
   ASSERT_FALSE(watch);
@@ -214,7 +214,7 @@ TEST_F(BroadcasterTest, NobodyCanWatchAfterTheEnd) {
   }
 }
 
-TEST_F(BroadcasterTest, NothingCanBeSentAfterTheEnd) {
+TEST_F(BroadcasterTest, ActionFailsAfterShutdown) {
   broadcaster_->Shutdown(kPatience);
   EXPECT_EQ(broadcaster_->Action(WatchType::kAdded, MakeEvent("a")).message(),
             "broadcaster already stopped");
@@ -244,7 +244,7 @@ TEST(BroadcasterThreadsTest, WatchersMayBeStoppedDuringShutdown) {
 
 // What client-go's event broadcaster promises (tools/record/event_test.go).
 
-TEST(BroadcasterThreadsTest, ItsThreadEndsWithIt) {
+TEST(BroadcasterThreadsTest, TheThreadEndsWithTheBroadcaster) {
   const std::size_t before = ThreadsOfThisProcess();
   for (const bool explicitly : {false, true}) {
     std::atomic<int> lines{0};
@@ -264,7 +264,7 @@ TEST(BroadcasterThreadsTest, ItsThreadEndsWithIt) {
   }
 }
 
-TEST_F(BroadcasterTest, AHandlerIsCalledNoMoreAfterShutdown) {
+TEST_F(BroadcasterTest, AHandlerIsNotCalledAfterShutdown) {
   // Upstream's watcher must notice that its queue was closed instead of spinning.
   int calls = 0;
   ASSERT_TRUE(broadcaster_->StartEventWatcher([&](const Event&) { ++calls; }).ok());
@@ -304,7 +304,7 @@ TEST(BroadcasterThreadsTest, AHandlerThatIsBehindIsNotCalledAfterShutdown) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(BroadcasterThreadsTest, ManyMayRecordWhileItShutsDown) {
+TEST(BroadcasterThreadsTest, ThreadsMayRecordDuringShutdown) {
   for (int round = 0; round < 10; ++round) {
     Broadcaster broadcaster;
     std::atomic<int> seen{0};
@@ -322,9 +322,9 @@ TEST(BroadcasterThreadsTest, ManyMayRecordWhileItShutsDown) {
   }
 }
 
-// Order, and who sees what.
+// Order, and which events a watcher receives.
 
-TEST_F(BroadcasterTest, AWatcherSeesAllAfterItWasAddedAndNoneBefore) {
+TEST_F(BroadcasterTest, AWatcherReceivesEventsOnlyAfterItWasAdded) {
   Record("a");
   const auto early = *broadcaster_->Watch();  // while "a" is still queued
   Record("b");
@@ -340,7 +340,7 @@ TEST_F(BroadcasterTest, AWatcherSeesAllAfterItWasAddedAndNoneBefore) {
   EXPECT_EQ(Drain(latest.get()), Strings{"d"});
 }
 
-TEST_F(BroadcasterTest, AWatcherSeesItsPrefixFirst) {
+TEST_F(BroadcasterTest, AWatcherReceivesItsPrefixFirst) {
   Use({.watcher_events = 2});
   Record("before");
   std::vector<Watcher::Item> prefix;
@@ -358,7 +358,7 @@ TEST_F(BroadcasterTest, AWatcherSeesItsPrefixFirst) {
   EXPECT_EQ(Drain(watcher.get()), (Strings{"q", "r", "after"}));
 }
 
-TEST_F(BroadcasterTest, ABatchIsWhatIsThere) {
+TEST_F(BroadcasterTest, ABatchHasAllQueuedEvents) {
   const auto watcher = *broadcaster_->Watch();
   for (int i = 0; i < 5; ++i) Record(std::to_string(i));
   Run();
@@ -366,7 +366,7 @@ TEST_F(BroadcasterTest, ABatchIsWhatIsThere) {
   EXPECT_EQ(watcher->NextBatch(3).size(), 2U);
 }
 
-TEST(BroadcasterThreadsTest, AllWatchersSeeOneOrderWhichIsThatOfEachThread) {
+TEST(BroadcasterThreadsTest, AllWatchersReceiveTheSameOrderWhichKeepsThatOfEachThread) {
   constexpr int kThreads = 8;
   constexpr int kEach = 500;
   Broadcaster broadcaster({.watcher_events = 100, .when_full = WhenFull::kWait});
@@ -411,7 +411,7 @@ TEST(BroadcasterThreadsTest, AllWatchersSeeOneOrderWhichIsThatOfEachThread) {
 
 // Full queues.
 
-TEST_F(BroadcasterTest, ActionOrDropSaysWhenTheQueueIsFull) {
+TEST_F(BroadcasterTest, ActionOrDropReturnsAnErrorWhenTheQueueIsFull) {
   Use({.incoming_events = 2});
   const auto watcher = *broadcaster_->Watch();
   EXPECT_TRUE(broadcaster_->ActionOrDrop(WatchType::kAdded, MakeEvent("a")).ok());
@@ -424,7 +424,7 @@ TEST_F(BroadcasterTest, ActionOrDropSaysWhenTheQueueIsFull) {
   EXPECT_EQ(Drain(watcher.get()), (Strings{"a", "b", "d"}));
 }
 
-TEST_F(BroadcasterTest, QueuesAreBoundedByBytes) {
+TEST_F(BroadcasterTest, QueuesAreLimitedByBytes) {
   Use({.queue_bytes = 10'000});
   const auto watcher = *broadcaster_->Watch();
   const std::string large(3000, 'x');
@@ -445,7 +445,7 @@ TEST_F(BroadcasterTest, QueuesAreBoundedByBytes) {
   EXPECT_EQ(Drain(watcher.get()).size(), 1U);
 }
 
-TEST_F(BroadcasterTest, UnderWaitNobodyMissesAnything) {
+TEST_F(BroadcasterTest, NoWatcherMissesEventsUnderWait) {
   Use({.watcher_events = 2, .when_full = WhenFull::kWait});
   const auto quick = *broadcaster_->Watch();
   const auto slow = *broadcaster_->Watch();
@@ -466,7 +466,7 @@ TEST_F(BroadcasterTest, UnderWaitNobodyMissesAnything) {
   EXPECT_EQ(slow->dropped() + quick->dropped(), 0U);
 }
 
-TEST(BroadcasterThreadsTest, ActionWaitsForRoomAndForTheEnd) {
+TEST(BroadcasterThreadsTest, ActionWaitsForRoomOrShutdown) {
   Broadcaster broadcaster(
       {.incoming_events = 1, .watcher_events = 1, .when_full = WhenFull::kWait});
   const auto watcher = *broadcaster.Watch();
@@ -481,7 +481,7 @@ TEST(BroadcasterThreadsTest, ActionWaitsForRoomAndForTheEnd) {
   EXPECT_GE(sent, 10);
 }
 
-TEST(BroadcasterThreadsTest, UnderWaitAQueueOfAnySizeLosesNothing) {
+TEST(BroadcasterThreadsTest, NoEventIsLostUnderWaitForAnyQueueSize) {
   constexpr int kSenders = 3;
   constexpr int kEach = 200;
   for (const std::size_t size : {1, 2, 3, 4, 5, 7, 25}) {
@@ -510,7 +510,7 @@ TEST(BroadcasterThreadsTest, UnderWaitAQueueOfAnySizeLosesNothing) {
   }
 }
 
-TEST_F(BroadcasterTest, NobodyButTheWatcherKeepsAnEvent) {
+TEST_F(BroadcasterTest, OnlyTheWatcherOwnsAnEvent) {
   const auto watcher = *broadcaster_->Watch();
   Record("one");
   Run();
@@ -521,7 +521,7 @@ TEST_F(BroadcasterTest, NobodyButTheWatcherKeepsAnEvent) {
 
 // Handlers.
 
-TEST_F(BroadcasterTest, AHandlerThatThrowsHurtsNobody) {
+TEST_F(BroadcasterTest, AHandlerThatThrowsDoesNotAffectOthers) {
   int calls = 0;
   Strings others;
   ASSERT_TRUE(broadcaster_
@@ -544,7 +544,7 @@ TEST_F(BroadcasterTest, AHandlerThatThrowsHurtsNobody) {
   EXPECT_TRUE(broadcaster_->Shutdown(kPatience).complete);
 }
 
-TEST(BroadcasterThreadsTest, ASlowHandlerHoldsUpNobodyElse) {
+TEST(BroadcasterThreadsTest, ASlowHandlerDoesNotDelayOthers) {
   Executor executor({.threads = 2});
   Broadcaster broadcaster({.watcher_events = 4, .executor = &executor});
   std::promise<void> leave;
@@ -581,7 +581,7 @@ TEST_F(BroadcasterTest, AHandlerThatKeepsUpMissesNothing) {
   EXPECT_EQ(handled, 2 * kQueue);
 }
 
-TEST_F(BroadcasterTest, ASlowHandlerLetsOthersHaveATurn) {
+TEST_F(BroadcasterTest, ASlowHandlerGivesWayToOtherTasks) {
   constexpr int kEvents = 500;
   std::string calls;
   ASSERT_TRUE(broadcaster_
@@ -625,7 +625,7 @@ TEST(BroadcasterThreadsTest, AHandlerThatAlwaysRecordsEndsAtShutdown) {
   EXPECT_GE(calls, 1);
 }
 
-TEST_F(BroadcasterTest, AHandlerIsLetGoAtShutdownAlsoIfItHoldsARecorder) {
+TEST_F(BroadcasterTest, ShutdownReleasesAHandlerThatOwnsARecorder) {
   auto token = std::make_shared<int>(0);
   ASSERT_TRUE(broadcaster_->StartEventWatcher([token, recorder = recorder_](const Event&) {}).ok());
   Record("a");
@@ -656,7 +656,7 @@ TEST_F(BroadcasterTest, LogsEachEventAsClientGoDoes) {
 
 // Many in one process.
 
-TEST(BroadcasterThreadsTest, ThousandsShareAnExecutorAndHaveNoThreads) {
+TEST(BroadcasterThreadsTest, ThousandsShareAnExecutorWithoutThreads) {
   constexpr std::size_t kBroadcasters = 2000;
   Executor executor({.threads = 2});
   const std::size_t before = ThreadsOfThisProcess();
@@ -684,7 +684,7 @@ TEST(BroadcasterThreadsTest, ThousandsShareAnExecutorAndHaveNoThreads) {
 
 // Bad input.
 
-TEST_F(BroadcasterTest, NoEventAndNoSinkAreRefused) {
+TEST_F(BroadcasterTest, RejectsANullEventAndANullSink) {
   EXPECT_EQ(broadcaster_->Action(WatchType::kAdded, nullptr).reason(), StatusReason::kInvalid);
   EXPECT_EQ(broadcaster_->ActionOrDrop(WatchType::kAdded, nullptr).reason(),
             StatusReason::kInvalid);
@@ -695,7 +695,7 @@ TEST_F(BroadcasterTest, NoEventAndNoSinkAreRefused) {
 
 // Sinks, as far as the broadcaster is concerned; delivery_test.cc has the rest.
 
-TEST_F(BroadcasterTest, CountsWhatIsRecordedBeforeThereIsASink) {
+TEST_F(BroadcasterTest, CountsEventsRecordedWithoutASink) {
   std::vector<Outcome> outcomes;
   Recorder recorder = broadcaster_->NewRecorder(
       {.component = "test",
@@ -703,7 +703,7 @@ TEST_F(BroadcasterTest, CountsWhatIsRecordedBeforeThereIsASink) {
   recorder.Event(Pod(), kNormal, "R", "handed out before");
   Run();
   EXPECT_EQ(broadcaster_->without_sink(), 1U);
-  // Recorded before the sink was there, handed out after: still nobody writes it.
+  // Recorded before the sink was added and distributed afterwards: it is not written.
   recorder.Event(Pod(), kNormal, "R", "queued before");
   const auto sink = std::make_shared<MemorySink>();
   ASSERT_TRUE(broadcaster_->StartRecordingToSink(sink).ok());
@@ -719,7 +719,7 @@ TEST_F(BroadcasterTest, CountsWhatIsRecordedBeforeThereIsASink) {
   EXPECT_EQ(sink->Events()[0].message, "recorded after");
 }
 
-TEST_F(BroadcasterTest, EachSinkHasItsOwnAccounts) {
+TEST_F(BroadcasterTest, EachSinkHasItsOwnStatistics) {
   const auto good = std::make_shared<MemorySink>();
   const auto bad = std::make_shared<MemorySink>();
   bad->SetFault([](const SinkRequest&) {
@@ -744,7 +744,7 @@ TEST_F(BroadcasterTest, EachSinkHasItsOwnAccounts) {
   EXPECT_NE(text.find("{sink=\"bad\",outcome=\"rejected\"} 1\n"), std::string::npos) << text;
 }
 
-TEST_F(BroadcasterTest, WhatAStuckWatcherHeldBackIsCountedAtTheEnd) {
+TEST_F(BroadcasterTest, ShutdownCountsEventsThatAFullWatcherHeldBack) {
   // Under kWait the sink never got these: they never left the incoming queue.
   Use({.watcher_events = 1, .when_full = WhenFull::kWait});
   const auto sink = std::make_shared<MemorySink>();
@@ -764,7 +764,7 @@ TEST_F(BroadcasterTest, WhatAStuckWatcherHeldBackIsCountedAtTheEnd) {
   EXPECT_EQ(Ended(stats), 11U);
 }
 
-TEST_F(BroadcasterTest, ShutdownTwiceIsShutdownOnce) {
+TEST_F(BroadcasterTest, ShutdownIsIdempotent) {
   const auto sink = std::make_shared<MemorySink>();
   ASSERT_TRUE(broadcaster_->StartRecordingToSink(sink).ok());
   Record("a");
@@ -778,7 +778,7 @@ TEST_F(BroadcasterTest, ShutdownTwiceIsShutdownOnce) {
   EXPECT_TRUE(broadcaster_->Flush(kPatience).complete);
 }
 
-TEST(BroadcasterThreadsTest, SeveralMayShutItDownAtOnce) {
+TEST(BroadcasterThreadsTest, ThreadsMayCallShutdownConcurrently) {
   const auto sink = std::make_shared<MemorySink>();
   Broadcaster broadcaster;
   ASSERT_TRUE(broadcaster.StartRecordingToSink(sink).ok());
@@ -793,7 +793,7 @@ TEST(BroadcasterThreadsTest, SeveralMayShutItDownAtOnce) {
   EXPECT_EQ(broadcaster.Stats()[0][Outcome::kWritten], 100U);
 }
 
-TEST(BroadcasterThreadsTest, AWatcherMayOutliveIt) {
+TEST(BroadcasterThreadsTest, AWatcherMayOutliveTheBroadcaster) {
   std::unique_ptr<Watcher> watcher;
   {
     Broadcaster broadcaster;
@@ -805,7 +805,7 @@ TEST(BroadcasterThreadsTest, AWatcherMayOutliveIt) {
   EXPECT_EQ(watcher->dropped(), 0U);
 }
 
-TEST(BroadcasterDeathTest, TheTimeIsThatOfTheExecutor) {
+TEST(BroadcasterDeathTest, TheClockMustBeThatOfTheExecutor) {
   FakeClock clock{WallTime(seconds(1'700'000'000))};
   Executor executor({.threads = 0, .clock = &clock});
   for (const Clock* given :
@@ -821,7 +821,7 @@ TEST(BroadcasterDeathTest, TheTimeIsThatOfTheExecutor) {
                "not that of its executor");
 }
 
-TEST(BroadcasterClockTest, AClockAloneIsThatOfItsOwnThread) {
+TEST(BroadcasterClockTest, AClockWithoutAnExecutorIsUsedByTheOwnThread) {
   const FakeClock clock{WallTime(seconds(1'700'000'000))};
   Broadcaster broadcaster({.clock = &clock});
   const auto watcher = *broadcaster.Watch();

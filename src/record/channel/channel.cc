@@ -8,8 +8,8 @@
 namespace herald {
 namespace {
 
-// Who has just taken so many events will soon have more. To look for them a few times, while
-// others run, takes less than to fall asleep and be woken.
+// A listener that has just taken kManyEvents will soon get more. Checking a few times with a yield
+// is cheaper than to sleep and be woken.
 constexpr std::size_t kManyEvents = 64;
 constexpr int kLooks = 20;
 
@@ -18,8 +18,8 @@ constexpr int kLooks = 20;
 Channel::Channel(const Options& options, Hooks hooks)
     : options_(options), hooks_(std::move(hooks)) {}
 
-// An event larger than the whole queue is let in when it is alone: refusing it would
-// lose it for a reason that nobody can mend.
+// An event that is larger than the whole queue is queued if it is alone, or it could never be
+// delivered.
 bool Channel::HasRoom(std::size_t bytes) const {
   if (Waiting() >= options_.max_events) return false;
   return Waiting() == 0 || bytes_ + bytes <= options_.max_bytes;
@@ -58,11 +58,11 @@ bool Channel::SwapIn(std::vector<Published>* batch, std::size_t bytes) {
     queue_.swap(*batch);
     bytes_ = bytes;
   }
-  TellOfItems();
+  NotifyItems();
   return true;
 }
 
-void Channel::TellOfItems() {
+void Channel::NotifyItems() {
   not_empty_.NotifyAll();
   if (hooks_.on_items) hooks_.on_items();
 }
@@ -115,7 +115,7 @@ std::size_t Channel::OfferEach(Iterator batch, std::size_t size, std::uint64_t b
     if (!closed_) dropped_ += dropped.size();
     wake = was_empty && Waiting() > 0;
   }
-  if (wake) TellOfItems();
+  if (wake) NotifyItems();
   if (hooks_.on_drop) {
     for (const Published& published : dropped) hooks_.on_drop(published);
   }
@@ -132,8 +132,8 @@ void Channel::Preload(std::vector<Published> events) {
 std::size_t Channel::TakeLocked(std::size_t max, std::vector<Published>* out) {
   const std::size_t count = std::min(max, Waiting());
   if (count == queue_.size() && out->empty()) {
-    // All of it: the listener gets the queue, and the queue what the listener had. One
-    // that listens in a loop brings room; for the others there is new.
+    // All events are taken: swaps the queue with the vector of the listener. A listener that takes
+    // events in a loop passes a vector with memory; reserve() allocates it for the others.
     bytes_ = 0;
     out->reserve(std::min(count, options_.max_events));
     queue_.swap(*out);
@@ -143,7 +143,7 @@ std::size_t Channel::TakeLocked(std::size_t max, std::vector<Published>* out) {
   for (auto taken = First(); taken != end; ++taken) bytes_ -= taken->bytes;
   out->insert(out->end(), std::make_move_iterator(First()), std::make_move_iterator(end));
   taken_ += count;
-  // What was taken leaves when it is the greater part, so that nobody is moved twice.
+  // Erases taken entries only when they are the greater part, so that no event is moved twice.
   if (2 * taken_ >= queue_.size()) {
     queue_.erase(queue_.begin(), First());
     taken_ = 0;

@@ -12,9 +12,8 @@
 
 namespace herald {
 
-// A Channel is the queue between the broadcaster and one of its listeners. It is
-// bounded by count and by bytes, and it is where a listener that does not keep up
-// meets the broadcaster's WhenFull.
+// A Channel is the queue between the broadcaster and one of its listeners. It is limited by count
+// and by bytes. When it is full, WhenFull decides what happens.
 //
 // Thread-safe. One distributor offers, one listener takes.
 class Channel {
@@ -29,37 +28,36 @@ class Channel {
   };
   // Called without locks held.
   struct Hooks {
-    std::function<void()> on_items{};  // there is something to take, where there was nothing
-    std::function<void()> on_room{};   // there is room again, after an Offer() found none
-    std::function<void(const Published&)> on_drop{};  // an event will never be taken
+    std::function<void()> on_items{};                 // the channel was empty and is not any more
+    std::function<void()> on_room{};                  // there is room, after an Offer() found none
+    std::function<void(const Published&)> on_drop{};  // an event was dropped
   };
 
   Channel(const Options& options, Hooks hooks);
 
-  // Puts the events of `batch` from index `from` on into the queue; the first of the
-  // batch has position `base`. Returns the index of the first that it did not take:
-  // smaller than the batch only under kWait, and then on_room will be called. A closed
-  // channel drops them all.
+  // Queues the events of `batch` from index `from` on. The first event of the batch has position
+  // `base`. Returns the index of the first event that was not queued. This is less than the size of
+  // the batch only under kWait, and then on_room will be called. A closed channel drops all events.
   std::size_t Offer(const std::vector<Published>& batch, std::uint64_t base, std::size_t from)
       EXCLUDES(mu_);
 
-  // The same for the last listener that needs this batch: it gets the events themselves,
-  // and the whole batch, which has `bytes`, with a single swap if that can be.
+  // As Offer(), for the last listener that needs this batch: the events are moved, by a single swap
+  // of the whole batch if possible. The batch has `bytes` bytes.
   std::size_t OfferLast(std::vector<Published>* batch, std::uint64_t base, std::size_t from,
                         std::size_t bytes) EXCLUDES(mu_);
 
-  // Puts events before everything else, whatever the bounds say.
+  // Queues events before all others, even beyond the limits.
   void Preload(std::vector<Published> events) EXCLUDES(mu_);
 
-  // Moves up to `max` events to the end of *out; returns how many.
+  // Moves up to `max` events to the end of *out, and returns their number.
   std::size_t Take(std::size_t max, std::vector<Published>* out) EXCLUDES(mu_);
 
-  // The same, but waits while there is nothing and the channel is open.
+  // As Take(), but waits while the channel is empty and open.
   std::size_t WaitAndTake(std::size_t max, std::vector<Published>* out) EXCLUDES(mu_);
 
-  // No event is taken in after this; what is queued can still be taken.
+  // Later events are dropped. Queued events can still be taken.
   void Close() EXCLUDES(mu_);
-  // The same, and what is queued is dropped.
+  // As Close(), and drops queued events.
   void CloseAndDiscard() EXCLUDES(mu_);
 
   bool empty() const { return size() == 0; }
@@ -72,14 +70,14 @@ class Channel {
     return queue_.begin() + static_cast<std::ptrdiff_t>(taken_);
   }
   bool HasRoom(std::size_t bytes) const REQUIRES(mu_);
-  // Makes room for a Warning by taking out the oldest Normal, if there is one.
+  // Removes the oldest Normal event to make room for a Warning. False if there is none.
   bool EvictNormal(std::vector<Published>* evicted) REQUIRES(mu_);
   bool SwapIn(std::vector<Published>* batch, std::size_t bytes) EXCLUDES(mu_);
-  void TellOfItems();
-  // Puts all of them into the queue at once, which is faster than one by one, if they fit.
+  void NotifyItems();
+  // Queues all of them at once, which is faster than one by one. False if they do not fit.
   template <typename Iterator>
   bool AppendAll(Iterator first, Iterator last) REQUIRES(mu_);
-  // `batch` moves its events or copies them.
+  // Dereferencing the iterator moves or copies the event.
   template <typename Iterator>
   std::size_t OfferEach(Iterator batch, std::size_t size, std::uint64_t base, std::size_t from)
       EXCLUDES(mu_);
@@ -91,14 +89,14 @@ class Channel {
 
   mutable Mutex mu_;
   CondVar not_empty_;
-  // The events that wait, after taken_ empty ones. In one piece, so that a listener can
-  // take all of them with a single swap.
+  // The first taken_ entries are empty, the others are queued events. One vector, so that a
+  // listener can take all events with a single swap.
   std::vector<Published> queue_ GUARDED_BY(mu_);
   std::size_t taken_ GUARDED_BY(mu_) = 0;
   std::size_t bytes_ GUARDED_BY(mu_) = 0;
   std::uint64_t dropped_ GUARDED_BY(mu_) = 0;
   bool closed_ GUARDED_BY(mu_) = false;
-  bool wants_room_ GUARDED_BY(mu_) = false;  // an Offer() stopped half-way
+  bool wants_room_ GUARDED_BY(mu_) = false;  // an Offer() did not queue all events
   bool took_many_ GUARDED_BY(mu_) = false;   // the last WaitAndTake()
 };
 

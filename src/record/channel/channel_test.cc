@@ -24,7 +24,7 @@ Published Make(std::string_view message, std::string_view type = kNormal, std::s
 std::vector<Published> Batch(const std::vector<std::string>& messages) {
   std::vector<Published> batch;
   for (const std::string& message : messages) {
-    // The first letter says what it is.
+    // The first letter is the type.
     batch.push_back(Make(message, message.starts_with('W') ? kWarning : kNormal));
   }
   return batch;
@@ -45,7 +45,7 @@ std::string TakeAll(Channel* channel) {
   return Messages(events);
 }
 
-TEST(ChannelTest, GivesWhatItWasOfferedInOrder) {
+TEST(ChannelTest, ReturnsEventsInTheOrderOffered) {
   Channel channel({}, {});
   EXPECT_EQ(channel.Offer(Batch({"a", "b"}), 0, 0), 2U);
   EXPECT_EQ(channel.Offer(Batch({"c"}), 2, 0), 1U);
@@ -58,7 +58,7 @@ TEST(ChannelTest, GivesWhatItWasOfferedInOrder) {
   EXPECT_TRUE(channel.empty());
 }
 
-TEST(ChannelTest, TheLastListenerGetsTheEventsThemselves) {
+TEST(ChannelTest, MovesEventsToTheLastListener) {
   int told = 0;
   Channel channel({.max_events = 3, .max_bytes = 3, .first_position = 1},
                   {.on_items = [&] { ++told; }});
@@ -77,7 +77,7 @@ TEST(ChannelTest, TheLastListenerGetsTheEventsThemselves) {
   EXPECT_EQ(channel.dropped(), 1U);
   EXPECT_EQ(told, 2) << "they know already";
   EXPECT_EQ(TakeAll(&channel), "c d e");
-  // What is too much for all at once is no exception.
+  // Also where the events do not fit all at once.
   std::vector<Published> many = Batch({"g", "h", "i", "j"});
   EXPECT_EQ(channel.OfferLast(&many, 6, 0, 4), 4U);
   EXPECT_EQ(TakeAll(&channel), "g h i");
@@ -87,7 +87,7 @@ TEST(ChannelTest, TheLastListenerGetsTheEventsThemselves) {
   EXPECT_EQ(TakeAll(&channel), "");
 }
 
-TEST(ChannelTest, PassesOverWhatWasRecordedBeforeItWasThere) {
+TEST(ChannelTest, SkipsEventsBeforeItsFirstPosition) {
   struct Case {
     std::uint64_t first;
     std::string expected;
@@ -114,7 +114,7 @@ TEST(ChannelTest, DropsTheLatestWhenFullAndCountsThem) {
   EXPECT_EQ(TakeAll(&channel), "e");
 }
 
-TEST(ChannelTest, WaitsForRoomUnderWait) {
+TEST(ChannelTest, QueuesAPartUnderWaitAndReportsRoom) {
   int rooms = 0;
   Channel channel({.max_events = 2, .when_full = WhenFull::kWait}, {.on_room = [&] { ++rooms; }});
   const std::vector<Published> batch = Batch({"a", "b", "c", "d"});
@@ -130,7 +130,7 @@ TEST(ChannelTest, WaitsForRoomUnderWait) {
   EXPECT_EQ(channel.dropped(), 0U);
 }
 
-TEST(ChannelTest, TellsOnceThatThereIsSomething) {
+TEST(ChannelTest, NotifiesOnceWhenItStopsBeingEmpty) {
   int wakes = 0;
   Channel channel({}, {.on_items = [&] { ++wakes; }});
   channel.Offer(Batch({"a"}), 0, 0);
@@ -141,7 +141,7 @@ TEST(ChannelTest, TellsOnceThatThereIsSomething) {
   EXPECT_EQ(wakes, 2);
 }
 
-TEST(ChannelTest, IsBoundedByBytesToo) {
+TEST(ChannelTest, IsLimitedByBytes) {
   Channel channel({.max_bytes = 100}, {});
   channel.Offer({Make("a", kNormal, 60), Make("b", kNormal, 60), Make("c", kNormal, 40)}, 0, 0);
   EXPECT_EQ(channel.dropped(), 1U);
@@ -150,13 +150,13 @@ TEST(ChannelTest, IsBoundedByBytesToo) {
   EXPECT_EQ(TakeAll(&channel), "d") << "what was taken counts no more";
 }
 
-TEST(ChannelTest, TakesOneEventThatIsLargerThanItself) {
+TEST(ChannelTest, QueuesOneEventThatIsLargerThanTheLimit) {
   Channel channel({.max_bytes = 100}, {});
   channel.Offer({Make("huge", kNormal, 1000), Make("small", kNormal, 1)}, 0, 0);
   EXPECT_EQ(TakeAll(&channel), "huge");
 }
 
-TEST(ChannelTest, WarningsTakeThePlaceOfTheOldestNormal) {
+TEST(ChannelTest, WarningsReplaceTheOldestNormalEvent) {
   struct Case {
     bool prefer_warnings;
     std::vector<std::string> offered;
@@ -189,7 +189,7 @@ TEST(ChannelTest, AWarningMakesRoomForAllItsBytes) {
   EXPECT_EQ(channel.dropped(), 2U);
 }
 
-TEST(ChannelTest, WhatWasPreloadedComesFirst) {
+TEST(ChannelTest, ReturnsPreloadedEventsFirst) {
   Channel channel({.max_events = 1}, {});
   channel.Preload(Batch({"p", "q"}));
   channel.Offer(Batch({"a"}), 0, 0);
@@ -197,7 +197,7 @@ TEST(ChannelTest, WhatWasPreloadedComesFirst) {
   EXPECT_EQ(TakeAll(&channel), "p q");
 }
 
-TEST(ChannelTest, CloseLeavesWhatIsQueued) {
+TEST(ChannelTest, CloseKeepsQueuedEvents) {
   Channel channel({}, {});
   channel.Offer(Batch({"a"}), 0, 0);
   channel.Close();
@@ -209,7 +209,7 @@ TEST(ChannelTest, CloseLeavesWhatIsQueued) {
   channel.Close();
 }
 
-TEST(ChannelTest, WhatComesAfterTheEndIsToldOf) {
+TEST(ChannelTest, ReportsEventsOfferedAfterClose) {
   // The sink's accounts depend on it: nothing that was recorded may just vanish.
   std::string told;
   Channel channel({.first_position = 1},
@@ -219,7 +219,7 @@ TEST(ChannelTest, WhatComesAfterTheEndIsToldOf) {
   EXPECT_EQ(told, "bc") << "what was recorded before the channel was there is none of its business";
 }
 
-TEST(ChannelTest, CloseAndDiscardTellsWhatItThrewAway) {
+TEST(ChannelTest, CloseAndDiscardReportsDroppedEvents) {
   std::string told;
   Channel channel({}, {.on_drop = [&](const Published& event) { told += event.event->message; }});
   channel.Offer(Batch({"a", "b"}), 0, 0);
@@ -230,7 +230,7 @@ TEST(ChannelTest, CloseAndDiscardTellsWhatItThrewAway) {
   EXPECT_EQ(told, "ab");
 }
 
-TEST(ChannelTest, ClosingGivesRoomToWhoeverWaits) {
+TEST(ChannelTest, ClosingReportsRoomAfterAnOfferFoundNone) {
   for (const bool discard : {false, true}) {
     int rooms = 0;
     Channel channel({.max_events = 1, .when_full = WhenFull::kWait}, {.on_room = [&] { ++rooms; }});
@@ -246,7 +246,7 @@ TEST(ChannelTest, ClosingGivesRoomToWhoeverWaits) {
   }
 }
 
-TEST(ChannelTest, ATakerWaitsUntilSomethingComesOrTheEnd) {
+TEST(ChannelTest, WaitAndTakeReturnsOnAnEventOrClose) {
   Channel channel({}, {});
   std::vector<Published> taken;
   std::thread taker([&] {
@@ -260,7 +260,7 @@ TEST(ChannelTest, ATakerWaitsUntilSomethingComesOrTheEnd) {
   for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(taken[i].event->message, std::to_string(i));
 }
 
-TEST(ChannelTest, NothingComesOutAfterItWasDiscarded) {
+TEST(ChannelTest, ReturnsNothingAfterDiscard) {
   // Against an Offer() that runs at the same time.
   for (int round = 0; round < 200; ++round) {
     Channel channel({}, {});

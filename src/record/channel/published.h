@@ -20,7 +20,7 @@ struct EventHandling {
 
   OutcomeFunction on_outcome{};                // RecorderOptions::on_outcome
   OutcomeFunction on_outcome_of_occurrence{};  // Occurrence::on_outcome
-  // If set, the event has the style of neither API yet; see event/spelling.h.
+  // If set, the event has the style of neither API yet; see event/event_style.h.
   std::shared_ptr<ApiChoice> api_choice{};
 };
 

@@ -29,10 +29,11 @@ CountOptions WithDefaults(CountOptions options) {
   return options;
 }
 
-// What a function of the caller's says of an event; nothing if there is none, or if it
-// throws: then client-go's own takes its place, and no event is lost.
+// The result of a function of the caller; nothing if there is no function, or if it throws.
+// client-go's default is used then, and no event is lost.
 template <typename Function>
-auto Ask(const Function& function, const Event& event) -> std::optional<decltype(function(event))> {
+auto CallIfSet(const Function& function, const Event& event)
+    -> std::optional<decltype(function(event))> {
   if (!function) return std::nullopt;
   try {
     return function(event);
@@ -41,8 +42,8 @@ auto Ask(const Function& function, const Event& event) -> std::optional<decltype
   }
 }
 
-// Upstream's patches went through a JSON reader, which turns each byte that is no
-// UTF-8 into U+FFFD; the writer would spell it \ufffd.
+// client-go's patches pass through a JSON decoder, which replaces each invalid byte by U+FFFD. The
+// writer would escape it as \ufffd.
 void WriteText(std::string_view text, JsonWriter* writer) {
   const bool is_ascii =
       std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
@@ -56,9 +57,8 @@ void WriteText(std::string_view text, JsonWriter* writer) {
   writer->String(repaired);
 }
 
-// What tells the server of one more occurrence. Upstream has it computed as the
-// difference to a copy with count 0, no message and the Unix epoch for a time; so a
-// member that is just that is missing here.
+// The patch for one more occurrence. client-go computes it as the difference to a copy with count
+// 0, no message and the Unix epoch as time, so a member with that value is missing.
 std::string PatchOf(const Event& event) {
   JsonWriter writer;
   const std::size_t object = writer.OpenObject();
@@ -107,8 +107,8 @@ Correlation CountCorrelator::Correlate(std::shared_ptr<const Event> event, WallT
   Correlation result;
   result.key = key.ToBytes();
   SinkRequest& request = result.request;
-  // Copying an event costs more than all the rest, so whoever is known to be filtered
-  // is only counted. A function of the caller's has to see the copy to decide.
+  // Copying an event is the most expensive part, so an event that is filtered is not copied. A
+  // function of the caller needs the copy to decide.
   const bool decide_early = seen && !options_.spam_key;
   if (decide_early) {
     written.count = OneMore(written.count);
@@ -135,7 +135,7 @@ Correlation CountCorrelator::Correlate(std::shared_ptr<const Event> event, WallT
   request.event = changed ? std::move(changed) : std::move(event);
   const Event& observed = *request.event;
   if (!seen) written.Set(observed);
-  const bool passes = fair_filter_ && !seen;  // at the cost of a token, if there is one
+  const bool passes = fair_filter_ && !seen;  // but takes a token, if there is one
   if (!decide_early && IsSpam(observed, parts, steady) && !passes) {
     result.action = Correlation::Action::kSuppress;
     request = {};
@@ -151,14 +151,14 @@ void CountCorrelator::Learn(const std::string& key, const Event& answer) {
   std::optional<EventKey> learned;
   if (upstream_exact_) {
     learned = FullKey(answer, PartsOf(answer));
-  } else if (!answer.metadata.name.empty()) {  // a careless sink may answer with nothing
+  } else if (!answer.metadata.name.empty()) {  // a sink may answer with an empty event
     learned = EventKey::FromBytes(key);
   }
   if (!learned) return;
   written_.Obtain(*learned).value.Set(answer);
 }
 
-// Into what is there, whose memory is used again.
+// Assigns to the members, so that their memory is used again.
 void CountCorrelator::Written::Set(const Event& event) {
   name = event.metadata.name;
   resource_version = event.metadata.resource_version;
@@ -189,7 +189,7 @@ CountCorrelator::Parts CountCorrelator::PartsOf(const Event& event) {
   return parts;
 }
 
-// Upstream's keys are texts, and which of them are equal depends on their order.
+// client-go's keys are concatenated strings, so which of them are equal depends on the order.
 void CountCorrelator::AddSource(const Event& event, const Parts& parts,
                                 std::string_view field_path) {
   if (!upstream_exact_) {
@@ -231,7 +231,7 @@ EventKey CountCorrelator::FullKey(const Event& event, const Parts& parts) {
 
 bool CountCorrelator::JoinGroup(const Event& event, const Parts& parts, SteadyTime steady,
                                 EventKey* key) {
-  if (const auto own = Ask(options_.aggregate_key, event)) {
+  if (const auto own = CallIfSet(options_.aggregate_key, event)) {
     *key = keys_.Start('o').Add(own->group).Finish();
     return similar_.Join(*key, keys_.Of(own->local).low, steady);
   }
@@ -252,7 +252,7 @@ std::shared_ptr<Event> CountCorrelator::Combined(const Event& event, WallTime no
     combined = std::make_shared<Event>(event);
   }
   combined->metadata.name = CombinedName(event, now);
-  if (auto own = Ask(options_.aggregate_message, event)) {
+  if (auto own = CallIfSet(options_.aggregate_message, event)) {
     combined->message = *std::move(own);
   } else {
     combined->message.assign(kCombinedPrefix).append(event.message);
@@ -264,15 +264,15 @@ std::shared_ptr<Event> CountCorrelator::Combined(const Event& event, WallTime no
 
 std::string CountCorrelator::CombinedName(const Event& event, WallTime now) {
   if (!upstream_exact_) {
-    // With generateName the server makes one up.
+    // With generateName the server makes the name.
     if (!event.metadata.name.empty() || !event.metadata.generate_name.empty()) {
       return event.metadata.name;
     }
-    // A clock may well say the same twice.
+    // A clock may return the same time twice.
     last_name_time_ = std::max(now, last_name_time_ + std::chrono::nanoseconds(1));
     return MakeEventName(event.involved_object.name, last_name_time_);
   }
-  std::array<char, 17> hex;  // a sign and 64 bits
+  std::array<char, 17> hex;  // a sign and 16 digits
   char* const end = std::to_chars(hex.data(), hex.data() + hex.size(),
                                   std::int64_t{now.time_since_epoch().count()}, 16)
                         .ptr;
@@ -283,7 +283,7 @@ std::string CountCorrelator::CombinedName(const Event& event, WallTime now) {
 
 bool CountCorrelator::IsSpam(const Event& observed, const Parts& parts, SteadyTime steady) {
   EventKey key = parts.source;
-  if (const auto own = Ask(options_.spam_key, observed)) {
+  if (const auto own = CallIfSet(options_.spam_key, observed)) {
     key = keys_.Start('f').Add(*own).Finish();
   } else if (fair_filter_) {
     key = keys_.Start('r').Add(parts.source).Add(observed.reason).Finish();
@@ -293,7 +293,7 @@ bool CountCorrelator::IsSpam(const Event& observed, const Parts& parts, SteadyTi
   return !bucket.TryTake(limits_, steady);
 }
 
-// At the end of the numbers upstream begins at the other end, which no server takes.
+// client-go's count overflows and becomes negative, which no server accepts.
 std::int32_t CountCorrelator::OneMore(std::int32_t count) const {
   if (!upstream_exact_ && count == std::numeric_limits<std::int32_t>::max()) return count;
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(count) + 1);

@@ -16,11 +16,11 @@
 
 namespace herald {
 
-// A CountCorrelator decides what one recorded event in the old style becomes on the
-// wire: a new object, a patch to one written earlier, or nothing.
+// A CountCorrelator decides what is sent for an old-style event: a create, a patch of an event that
+// was written earlier, or nothing.
 //
-// It exists because a crash-looping pod says the same thing every few seconds, and the
-// API server pays for each copy. Three stages, in this order:
+// It exists because a crash-looping pod causes the same event every few seconds, and each would be
+// an object on the API server. Three stages, in this order:
 //
 //   aggregate  from the 10th distinct message for one source, object and reason (each
 //              within 10 min of the last): one "combined" event
@@ -28,41 +28,37 @@ namespace herald {
 //   filter     token bucket per source and object: burst 25, one back per 5 min; with
 //              fair_filter per reason as well, and only for what was seen before
 //
-// The filter is last on purpose. A suppressed event has already been counted, so the
-// next one let through tells the true count. client-go does the same
-// (tools/record/events_cache.go, EventCorrelate); CountScenarios replays it.
+// The filter is the last stage on purpose. A suppressed event is counted already, so the next one
+// that passes has the true count. client-go does the same (tools/record/events_cache.go,
+// EventCorrelate); CountScenarios compares both.
 //
-// Where upstream loses or garbles events, it is not followed unless `upstream_exact`:
-//   - the parts of keys are kept apart (EventKeyBuilder);
-//   - a combined event keeps all but message and times of the event that it was made
-//     of: annotations, reporter, and the name, which is valid and nobody else's.
-//     Upstream makes one up from the time, which may be neither;
-//   - the server's answer is remembered under the key of what was asked, not under
-//     that of the answer, which for combined events nobody ever looks up;
-//   - an event that was never written is created, even if it is recorded with a count.
+// Unless `upstream_exact`, it differs where client-go loses events: (1) the parts of a key are
+// separated (EventKeyBuilder); (2) a combined event keeps all members of the event that it was made
+// of, except message and times. Its name is valid and unique, while client-go makes a name of the
+// time, which may be neither; (3) the answer of the server is stored under the key of the request.
+// client-go uses the key of the answer, which is never looked up for combined events; (4) an event
+// that was never written is created, even if it is recorded with a count.
 //
 // Thread-confined: each sink's sequencer owns one.
 class CountCorrelator final : public Correlator {
  public:
-  // A zero among the options means client-go's default.
+  // An option that is zero means client-go's default.
   CountCorrelator(CountOptions options, bool upstream_exact);
 
-  // The functions among the options are called from here. One that throws is passed
-  // over in favour of client-go's.
+  // Calls the functions among the options. If one throws, client-go's default is used instead.
   Correlation Correlate(std::shared_ptr<const Event> event, WallTime now,
                         SteadyTime steady) override;
   void Learn(const std::string& key, const Event& answer) override;
   void Drop(const std::string& /*key*/) override {}
 
-  // Counted events are written as they come or not at all: nothing is ever due.
+  // Returns nothing: counted events are written when they are correlated, or never.
   std::vector<Correlation> TakeDue(SteadyTime steady, bool all) override;
   std::optional<SteadyTime> NextDue() const override;
 
  private:
-  // The caches are what a correlator weighs (4096 entries each), so an entry holds as
-  // little as will do.
+  // The caches are most of a correlator's memory (4096 entries each), so entries are small.
 
-  // What was last written, or would have been.
+  // The event that was last sent, or would have been without the filter.
   struct Written {
     void Set(const Event& event);
 
@@ -72,9 +68,9 @@ class CountCorrelator final : public Correlator {
     std::int32_t count = 0;
   };
 
-  // What keys are made of, hashed once.
+  // Hashes that several keys are made of.
   struct Parts {
-    EventKey source;  // who says something about what: the key of the spam filter
+    EventKey source;  // of the source and the object: the key of the spam filter
     EventKey message;
   };
   Parts PartsOf(const Event& event);
@@ -82,7 +78,7 @@ class CountCorrelator final : public Correlator {
   EventKey FullKey(const Event& event, const Parts& parts);
   void AddSource(const Event& event, const Parts& parts, std::string_view field_path);
 
-  // Whether the event is to be combined with others; *key is then its group's.
+  // Whether the event is combined with others. *key is then the key of its group.
   bool JoinGroup(const Event& event, const Parts& parts, SteadyTime steady, EventKey* key);
   std::shared_ptr<Event> Combined(const Event& event, WallTime now);
   std::string CombinedName(const Event& event, WallTime now);
@@ -93,7 +89,7 @@ class CountCorrelator final : public Correlator {
   const TokenBucket::Limits limits_;
   const bool upstream_exact_;
   const bool fair_filter_;
-  WallTime last_name_time_;  // of the last name that was made from the time
+  WallTime last_name_time_;  // of the last name that was made of the time
   EventKeyBuilder keys_;
   SimilarEvents similar_;
   KeyCache<Written> written_;

@@ -178,7 +178,7 @@ TEST_F(CountCorrelatorTest, AFirstEventIsSentAsItIs) {
   EXPECT_TRUE(result.request.patch.empty());
 }
 
-TEST_F(CountCorrelatorTest, ThePatchMakesTheServersEventTheOneWeMean) {
+TEST_F(CountCorrelatorTest, ThePatchedEventOnTheServerIsTheIntendedOne) {
   Record(MakeEvent("x < y"));
   Event again = MakeEvent("x < y");
   again.metadata.name = "web-0.2";
@@ -202,7 +202,7 @@ TEST_F(CountCorrelatorTest, CountsAnEventTheFilterThenDrops) {
   EXPECT_EQ(Record(MakeEvent()).request.event->count, 4);
 }
 
-TEST_F(CountCorrelatorTest, EventsWhoseKeysWouldCollideStayApart) {
+TEST_F(CountCorrelatorTest, SeparatesEventsWhoseClientGoKeysCollide) {
   Event ab = MakeEvent();
   ab.source = {.component = "ab", .host = "c"};
   Event a = MakeEvent();
@@ -212,7 +212,7 @@ TEST_F(CountCorrelatorTest, EventsWhoseKeysWouldCollideStayApart) {
   EXPECT_EQ(Record(ab).request.verb, Verb::kPatch);
 }
 
-TEST_F(CountCorrelatorTest, EventsThatDifferAreCountedApart) {
+TEST_F(CountCorrelatorTest, CountsDifferentEventsSeparately) {
   struct Case {
     std::string_view name;
     void (*change)(Event*);
@@ -240,7 +240,7 @@ TEST_F(CountCorrelatorTest, EventsThatDifferAreCountedApart) {
   }
 }
 
-TEST_F(CountCorrelatorTest, AGroupIsNoEvent) {
+TEST_F(CountCorrelatorTest, AGroupKeyIsNotAnEventKey) {
   // In upstream the key of this group is also that of the event without a message.
   Use({.aggregate_after = 2});
   const auto bare = [](std::string_view message) {
@@ -255,7 +255,7 @@ TEST_F(CountCorrelatorTest, AGroupIsNoEvent) {
   EXPECT_EQ(result.request.event->count, 1);
 }
 
-TEST_F(CountCorrelatorTest, ACombinedEventKeepsAllButItsMessageAndTimes) {
+TEST_F(CountCorrelatorTest, ACombinedEventKeepsEverythingExceptMessageAndTimes) {
   Use({.aggregate_after = 2});
   Record(MakeEvent("a"));
   Event event = MakeEvent("b");
@@ -284,7 +284,7 @@ TEST_F(CountCorrelatorTest, CombinedEventsOfOneInstantHaveDifferentNames) {
   }
 }
 
-TEST_F(CountCorrelatorTest, ACombinedEventThatTheServerNamesIsLeftToTheServer) {
+TEST_F(CountCorrelatorTest, ACombinedEventWithGenerateNameHasNoName) {
   Use({.aggregate_after = 1});
   Event event = MakeEvent();
   event.metadata.name.clear();
@@ -297,7 +297,7 @@ TEST_F(CountCorrelatorTest, ACombinedEventThatTheServerNamesIsLeftToTheServer) {
   EXPECT_EQ(Correlate(event).request.event->metadata.name, "web-x7k2p");
 }
 
-TEST_F(CountCorrelatorTest, ACombinedEventLearnsWhatTheServerMadeOfIt) {
+TEST_F(CountCorrelatorTest, ACombinedEventLearnsTheAnswerOfTheServer) {
   Use({.aggregate_after = 1});
   const Correlation first = Correlate(MakeEvent("a"));
   Event answer = *first.request.event;
@@ -311,7 +311,7 @@ TEST_F(CountCorrelatorTest, ACombinedEventLearnsWhatTheServerMadeOfIt) {
   EXPECT_EQ(second.request.event->count, 11);
 }
 
-TEST_F(CountCorrelatorTest, TheFirstNineSimilarEventsAreCountedAsThemselvesForEver) {
+TEST_F(CountCorrelatorTest, TheFirstNineSimilarEventsAreAlwaysCountedSeparately) {
   Use({.spam_burst = 1000});
   for (int i = 0; i < 20; ++i) Record(MakeEvent("message " + std::to_string(i)));
   for (int i = 0; i < 9; ++i) {
@@ -344,23 +344,23 @@ TEST_F(CountCorrelatorTest, AFairFilterGivesEachReasonItsOwnBudget) {
   }
 }
 
-TEST_F(CountCorrelatorTest, AFairFilterLetsTheFirstOfEachKindPassAndOnlyRepeatsWait) {
+TEST_F(CountCorrelatorTest, AFairFilterSuppressesOnlyRepeats) {
   Use({.spam_burst = 1, .fair_filter = true});
   const auto passes = [&](const std::string& message) {
     return Record(MakeEvent(message)).action == Correlation::Action::kSend;
   };
   // Nine messages of their own, then the first combined one.
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(passes("message " + std::to_string(i))) << i;
-  // Whatever comes now is a repeat, and there is no token left.
+  // All further events are repeats, and no token is left.
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(passes("message " + std::to_string(i))) << i;
-  // A token later the next one tells the true count.
+  // With the next token an event with the true count passes.
   steady_ += std::chrono::seconds(301);
   const Correlation next = Record(MakeEvent("message 0"));
   EXPECT_EQ(next.action, Correlation::Action::kSend);
   EXPECT_EQ(next.request.event->count, 3);
 }
 
-TEST_F(CountCorrelatorTest, AnAnswerWithoutANameTeachesNothing) {
+TEST_F(CountCorrelatorTest, IgnoresAnAnswerWithoutAName) {
   const Correlation first = Correlate(MakeEvent());
   correlator_->Learn(first.key, Event());
   const Correlation second = Correlate(MakeEvent());
@@ -368,7 +368,7 @@ TEST_F(CountCorrelatorTest, AnAnswerWithoutANameTeachesNothing) {
   EXPECT_EQ(second.request.event->metadata.name, "web-0.1");
 }
 
-TEST_F(CountCorrelatorTest, AnEventWithACountOfItsOwnIsCreated) {
+TEST_F(CountCorrelatorTest, CreatesAnEventThatIsRecordedWithACount) {
   // Upstream would patch what does not exist, with no patch at all.
   Event event = MakeEvent();
   event.count = 7;
@@ -377,7 +377,7 @@ TEST_F(CountCorrelatorTest, AnEventWithACountOfItsOwnIsCreated) {
   EXPECT_EQ(Record(event).request.event->count, 8);
 }
 
-TEST_F(CountCorrelatorTest, TheCountStopsAtTheEndOfTheNumbers) {
+TEST_F(CountCorrelatorTest, TheCountDoesNotOverflow) {
   const Correlation first = Correlate(MakeEvent());
   Event answer = *first.request.event;
   answer.count = 2147483647;
@@ -385,7 +385,7 @@ TEST_F(CountCorrelatorTest, TheCountStopsAtTheEndOfTheNumbers) {
   EXPECT_EQ(Correlate(MakeEvent()).request.event->count, 2147483647);
 }
 
-TEST_F(CountCorrelatorTest, AFunctionThatThrowsIsPassedOver) {
+TEST_F(CountCorrelatorTest, UsesTheDefaultWhereAFunctionThrows) {
   CountOptions options;
   options.aggregate_after = 2;
   options.aggregate_key = [](const Event&) -> CountOptions::AggregateKey {
@@ -407,7 +407,7 @@ TEST_F(CountCorrelatorTest, NothingIsEverDue) {
   EXPECT_TRUE(correlator_->TakeDue(steady_ + std::chrono::hours(24), /*all=*/true).empty());
 }
 
-TEST_F(CountCorrelatorTest, CachesStayBounded) {
+TEST_F(CountCorrelatorTest, CachesAreLimited) {
   Use({.cache_entries = 3});
   for (int i = 0; i < 100; ++i) {
     Event event = MakeEvent();

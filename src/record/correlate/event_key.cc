@@ -15,7 +15,7 @@ std::uint64_t ReadLittleEndian(const char* bytes) {
   return word;
 }
 
-// The four words of SipHash and the one thing that is done with them.
+// The state of SipHash, four words, and its round function.
 struct SipState {
   std::uint64_t a, b, c, d;
 
@@ -43,7 +43,7 @@ struct SipState {
   std::uint64_t Fold() const { return a ^ b ^ c ^ d; }
 };
 
-// With fixed numbers of rounds, so that the compiler unrolls them.
+// The numbers of rounds are constants, so that the compiler unrolls the loops.
 template <int kCompression, int kFinalization>
 EventKey Hash(std::string_view text, const SipSecret& secret) {
   SipState state{secret[0] ^ 0x736f6d6570736575, secret[1] ^ 0x646f72616e646f6d ^ 0xee,
@@ -51,7 +51,7 @@ EventKey Hash(std::string_view text, const SipSecret& secret) {
   const char* at = text.data();
   std::size_t left = text.size();
   for (; left >= 8; left -= 8, at += 8) state.Take(ReadLittleEndian(at), kCompression);
-  // The rest in registers: what was just written to memory in pieces is slow to read.
+  // The rest is assembled in registers: memory that was just written in pieces is slow to read.
   std::uint64_t last = static_cast<std::uint64_t>(text.size()) << 56;
   for (std::size_t i = 0; i < left; ++i) {
     last |= static_cast<std::uint64_t>(static_cast<unsigned char>(at[i])) << (8 * i);
@@ -99,8 +99,8 @@ EventKey KeyHash::Of(char* text, std::size_t size) const {
                    ReadLittleEndian(text + at + 8) + secret[1]);
   }
   const auto high = static_cast<std::uint64_t>(sum >> 64);
-  // Hash tables look at the lowest bits, which are the worst of a product; the middle ones
-  // are the best. What is added can be taken away again, so no two keys become one.
+  // Hash tables use the lowest bits, which are the worst of a product; the middle bits are the
+  // best. The addition is reversible, so no two keys become equal.
   return {.low = static_cast<std::uint64_t>(sum) + high, .high = high};
 }
 

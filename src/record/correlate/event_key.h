@@ -14,12 +14,12 @@
 
 namespace herald {
 
-// An EventKey stands for what two events must have in common to be "the same": 128
-// bits of a hash instead of some 200 bytes of text, which is why a full cache of a
-// correlator is small and why a lookup compares two words.
+// An EventKey identifies what two events must have in common to be the same. It is a hash of 128
+// bits instead of a string of about 200 bytes, so a full cache of a correlator is small and a
+// lookup compares two words.
 //
-// Equal keys mean equal texts. By chance two texts share a key once in 2^64 texts or
-// so; on purpose nobody can find two, because the hash is keyed with a secret.
+// Equal keys mean equal strings. By chance, two of 2^64 strings have the same key. Nobody can
+// construct two such strings, because the hash is keyed with a secret.
 struct EventKey {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -28,47 +28,47 @@ struct EventKey {
 
   static constexpr std::size_t kBytes = 16;
 
-  // The bytes, for whoever has to carry a key about without knowing what it is.
+  // The key as bytes, for code that stores it without knowing its type.
   std::string ToBytes() const;
   static std::optional<EventKey> FromBytes(std::string_view bytes);
 };
 
-// The key is a hash already.
+// An EventKey is a hash already.
 struct EventKeyHash {
   std::size_t operator()(const EventKey& key) const noexcept {
     return static_cast<std::size_t>(key.low);
   }
 };
 
-// The secret of SipHash.
+// The key of SipHash.
 using SipSecret = std::array<std::uint64_t, 2>;
 
-// SipHash with 128 bits of output (Aumasson and Bernstein, 2012): the 1-3 variant, which
-// hash tables of other languages trust as well, and the slower 2-4, which its authors
-// publish test vectors for.
+// SipHash with 128 bits of output (Aumasson and Bernstein, 2012): the 1-3 variant, which hash
+// tables of other languages use as well, and the slower 2-4 variant, for which its authors
+// published test vectors.
 EventKey SipHash13(std::string_view text, const SipSecret& secret);
 EventKey SipHash24(std::string_view text, const SipSecret& secret);
 
-// A KeyHash makes keys of texts with a secret of its own. Short ones, and nearly all are,
-// go through NH, the hash that UMAC is built on (Black, Halevi, Krawczyk, Krovetz and
-// Rogaway, 1999): a sum of products of words, each with a secret added,
+// A KeyHash hashes strings to keys, with a secret of its own. Short strings, which nearly all are,
+// are hashed with NH, the hash of UMAC (Black, Halevi, Krawczyk, Krovetz and Rogaway, 1999): a sum
+// of products of words, each with a secret added,
 //
 //   (w0 + s0) * (w1 + s1)  +  (w2 + s2) * (w3 + s3)  +  ...      modulo 2^128
 //
-// whose terms a processor computes side by side. Two texts meet with a probability of 2^-63
-// whatever they are, as long as nobody is told the sums. It needs a word of secret for
-// each word of text; so longer texts go through SipHash.
+// whose terms a processor computes in parallel. Any two strings collide with a probability of
+// 2^-63, as long as the sums are not published. NH needs a word of secret for each word of the
+// string, so longer strings are hashed with SipHash.
 //
 // Immutable, hence thread-safe.
 class KeyHash {
  public:
   static constexpr std::size_t kMaxShortBytes = 1024;
-  // What must be readable behind a text, and is zeroed there.
+  // The number of bytes after a string that must be readable. They are set to zero.
   static constexpr std::size_t kPadding = 16;
 
   KeyHash();
 
-  // The first `size` bytes of `text`, which has kPadding bytes more.
+  // Hashes the first `size` bytes of `text`, which is followed by kPadding bytes.
   EventKey Of(char* text, std::size_t size) const;
 
  private:
@@ -80,20 +80,20 @@ class KeyHash {
   Secrets secrets_;
 };
 
-// An EventKeyBuilder collects the parts of a key in a buffer that is used over and
-// over, and hashes them at once.
+// An EventKeyBuilder collects the parts of a key in a buffer, which it uses again for the next key,
+// and hashes them together.
 //
-// client-go joins the parts of its keys without anything between them, so that
-// component "ab" on host "c" is the same as "a" on "bc", and one of the two events is
-// lost (tools/record/events_cache.go). Here each part carries its length, unless
-// upstream's behaviour is asked for.
+// client-go concatenates the parts of its keys without a separator, so component "ab" on host "c"
+// is the same as "a" on "bc", and one of the two events is lost (tools/record/events_cache.go).
+// Here each part is preceded by its length, unless client-go's behaviour is requested.
 //
 // Thread-confined.
 class EventKeyBuilder {
  public:
   explicit EventKeyBuilder(bool join_like_upstream) : join_like_upstream_(join_like_upstream) {}
 
-  // Starts anew. Keys of different `kind`s never meet, except under upstream's rule.
+  // Starts a new key. Keys of different kinds are different, unless client-go's behaviour is
+  // requested.
   EventKeyBuilder& Start(char kind) {
     used_ = 0;
     if (!join_like_upstream_) buffer_[used_++] = kind;
@@ -106,7 +106,7 @@ class EventKeyBuilder {
     Append(part);
     return *this;
   }
-  // A key as a part of another: what it stands for.
+  // Adds a key as a part of another one.
   EventKeyBuilder& Add(const EventKey& key) {
     Ensure(EventKey::kBytes);
     std::memcpy(&buffer_[used_], &key.low, sizeof(key.low));
@@ -117,7 +117,7 @@ class EventKeyBuilder {
 
   EventKey Finish() { return hash_.Of(buffer_.data(), used_); }
 
-  // A key of one part alone, without its kind and length: to be compared only with its like.
+  // A key of one part, without kind and length. It may be compared only with keys from Of().
   EventKey Of(std::string_view text) {
     used_ = 0;
     Ensure(text.size());
@@ -139,7 +139,7 @@ class EventKeyBuilder {
     used_ += text.size();
   }
 
-  // One byte will do for most; nine for the rest.
+  // One byte for most lengths, nine for the others.
   void AddLength(std::size_t length) {
     constexpr std::size_t kLong = 0xff;
     if (length < kLong) {
@@ -152,7 +152,7 @@ class EventKeyBuilder {
 
   const KeyHash hash_;
   const bool join_like_upstream_;
-  // Room for most keys; what is used of it, is used_.
+  // Large enough for most keys; used_ bytes are in use.
   std::vector<char> buffer_ = std::vector<char>(512);
   std::size_t used_ = 0;
 };

@@ -21,7 +21,7 @@ EventKey KeyOf(std::initializer_list<std::string_view> parts, EventKeyBuilder* b
   return builder->Finish();
 }
 
-TEST(EventKeyTest, HashesAsTheAuthorsOfSipHashDo) {
+TEST(EventKeyTest, MatchesTheTestVectorsOfSipHash) {
   // Of the messages "", 00, 00 01, and so on.
   struct Case {
     std::size_t length;
@@ -41,7 +41,7 @@ TEST(EventKeyTest, HashesAsTheAuthorsOfSipHashDo) {
 
 EventKey KeyOf(std::string text, const KeyHash& hash) {
   const std::size_t size = text.size();
-  // What lies behind a text must not matter.
+  // The bytes after a string must not matter.
   text.append(KeyHash::kPadding, '?');
   return hash.Of(text.data(), size);
 }
@@ -67,7 +67,7 @@ TEST(EventKeyTest, EveryByteMatters) {
 }
 
 // A cache finds the home of a key by its lowest bits.
-TEST(EventKeyTest, LowBitsOfSimilarTextsDiffer) {
+TEST(EventKeyTest, LowBitsOfSimilarStringsDiffer) {
   constexpr std::size_t kHomes = 1024;
   constexpr std::size_t kTexts = 16 * kHomes;
   const KeyHash hash;
@@ -79,7 +79,7 @@ TEST(EventKeyTest, LowBitsOfSimilarTextsDiffer) {
   EXPECT_LT(*std::max_element(homes.begin(), homes.end()), 4 * kTexts / kHomes);
 }
 
-TEST(EventKeyTest, PartsAreKeptApart) {
+TEST(EventKeyTest, PartsAreSeparated) {
   EventKeyBuilder builder(/*join_like_upstream=*/false);
   const EventKey key = KeyOf({"ab", "c"}, &builder);
   EXPECT_EQ(key, KeyOf({"ab", "c"}, &builder));
@@ -93,13 +93,13 @@ TEST(EventKeyTest, PartsAreKeptApart) {
   }
 }
 
-TEST(EventKeyTest, UpstreamsPartsRunIntoOneAnother) {
+TEST(EventKeyTest, PartsAreConcatenatedAsInClientGo) {
   EventKeyBuilder builder(/*join_like_upstream=*/true);
   EXPECT_EQ(KeyOf({"ab", "c"}, &builder), KeyOf({"a", "bc"}, &builder));
   EXPECT_EQ(KeyOf({"ab", "c"}, &builder), builder.Of("abc"));
 }
 
-TEST(EventKeyTest, KindsNeverMeet) {
+TEST(EventKeyTest, KeysOfDifferentKindsAreDifferent) {
   EventKeyBuilder builder(/*join_like_upstream=*/false);
   EXPECT_NE(builder.Start('a').Add("x").Finish(), builder.Start('b').Add("x").Finish());
 }
@@ -110,7 +110,7 @@ TEST(EventKeyTest, EachBuilderHasItsOwnSecret) {
   EXPECT_NE(a.Of("x"), b.Of("x"));
 }
 
-TEST(EventKeyTest, SurvivesTheWayThroughBytes) {
+TEST(EventKeyTest, ConvertsToBytesAndBack) {
   const EventKey key{1, 0xffffffffffffffff};
   EXPECT_EQ(EventKey::FromBytes(key.ToBytes()), key);
   EXPECT_EQ(EventKey::FromBytes(""), std::nullopt);

@@ -11,23 +11,22 @@
 
 namespace herald {
 
-// A KeyCache remembers the `capacity` values that were used last, as an LruMap does,
-// and is made for EventKeys: they are hashes already, so a lookup is a mask and, nearly
-// always, at most one comparison. Entries live side by side in one array and point to
-// one another with 32 bits. Once full it allocates nothing, not even within its values:
-// the entry that goes is handed to the one that comes, buffers and all. An event that
-// was never seen costs three misses in full caches, and with an LruMap they were half of
-// its time.
+// A KeyCache remembers the `capacity` values that were used last, as an LruMap, and is specialized
+// for EventKeys. These are hashes already, so a lookup is a mask and nearly always at most one
+// comparison. Entries are in one array and are linked by 32-bit indexes. A full cache allocates
+// nothing, not even within its values: a new entry gets the value of the evicted one with its
+// buffers. An event that was never seen causes three misses in full caches, and with an LruMap
+// these were half of its time.
 //
-// Keys that share a home are chained, and not put into the next free place: an entry
-// then goes and another comes without a search, whose end no processor can foresee.
+// Keys with the same home are chained instead of put into the next free slot: an entry is then
+// replaced without a search, whose length a processor cannot predict.
 //
-// Thread-confined. Values move when the cache grows: a pointer is good until the next
-// call of Obtain().
+// Thread-confined. Values move when the cache grows: a pointer is valid until the next call of
+// Obtain().
 template <typename Value>
 class KeyCache {
  public:
-  // What 32 bits can count, with room for a mark.
+  // The limit of 32-bit indexes, one of which is reserved.
   static constexpr std::size_t kMaxCapacity = 0x7fffffff;
 
   // REQUIRES: 0 < capacity <= kMaxCapacity
@@ -36,7 +35,7 @@ class KeyCache {
     Rehash(kMinHomes);
   }
 
-  // The value of a key, or null. The entry is now the one that was used last.
+  // The value of a key, or null. The entry becomes the most recently used one.
   Value* Get(const EventKey& key) {
     const std::uint32_t slot = Find(key);
     if (slot == kNone) return nullptr;
@@ -44,8 +43,8 @@ class KeyCache {
     return &slots_[slot].value;
   }
 
-  // The same, but with an entry where there was none. A new one starts with whatever
-  // the entry that had to go for it left behind, for the caller to replace.
+  // As Get(), but adds an entry if there is none. The value of a new entry is that of the evicted
+  // one, which the caller replaces.
   struct Obtained {
     Value& value;
     bool is_new;
@@ -76,7 +75,7 @@ class KeyCache {
     EventKey key;
     std::uint32_t newer = kNone;
     std::uint32_t older = kNone;
-    std::uint32_t next = kNone;  // in the chain of slots that share a home
+    std::uint32_t next = kNone;  // in the chain of slots with the same home
     Value value{};
   };
 
@@ -103,7 +102,7 @@ class KeyCache {
     *link = slots_[slot].next;
   }
 
-  // A new slot. There are at least twice as many homes, so that chains are short.
+  // Adds a slot. There are at least twice as many homes as slots, so that chains are short.
   std::uint32_t Grow() {
     if (slots_.size() == slots_.capacity()) {
       slots_.reserve(std::min(capacity_, std::max<std::size_t>(8, 2 * slots_.size())));
@@ -139,7 +138,7 @@ class KeyCache {
 
   const std::size_t capacity_;
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> homes_;  // the first slot of each chain; a power of two of them
+  std::vector<std::uint32_t> homes_;  // the first slot of each chain; the size is a power of two
   std::uint32_t newest_ = kNone;
   std::uint32_t oldest_ = kNone;
 };

@@ -13,7 +13,7 @@ namespace {
 
 EventKey Key(std::uint64_t n) { return {n, n}; }
 
-TEST(KeyCacheTest, TheOneNotUsedForLongestGoes) {
+TEST(KeyCacheTest, EvictsTheLeastRecentlyUsedEntry) {
   KeyCache<int> cache(2);
   cache.Obtain(Key(1)).value = 1;
   cache.Obtain(Key(2)).value = 2;
@@ -25,7 +25,7 @@ TEST(KeyCacheTest, TheOneNotUsedForLongestGoes) {
   EXPECT_EQ(cache.size(), 2U);
 }
 
-TEST(KeyCacheTest, ANewEntryInheritsWhatTheOldOneLeft) {
+TEST(KeyCacheTest, ANewEntryHasTheValueOfTheEvictedOne) {
   KeyCache<std::string> cache(1);
   const auto first = cache.Obtain(Key(1));
   EXPECT_TRUE(first.is_new);
@@ -46,7 +46,7 @@ TEST(KeyCacheTest, KeysThatDifferInOneHalfAreDifferent) {
   EXPECT_NE(cache.Get({1, 1}), nullptr);
 }
 
-TEST(KeyCacheTest, RemembersWhatAnLruMapRemembers) {
+TEST(KeyCacheTest, BehavesAsAnLruMap) {
   struct Case {
     std::size_t capacity;
     std::uint64_t keys;

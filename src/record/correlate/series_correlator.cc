@@ -14,7 +14,7 @@ namespace {
 
 SeriesOptions WithDefaults(SeriesOptions options) {
   const SeriesOptions defaults;
-  // Timers that never come to rest would be the result of anything below, too.
+  // Times that are not positive would make timers fire without end.
   if (options.finish_after.count() <= 0) options.finish_after = defaults.finish_after;
   if (options.refresh_every.count() <= 0) options.refresh_every = defaults.refresh_every;
   if (options.cache_entries == 0) options.cache_entries = defaults.cache_entries;
@@ -24,8 +24,8 @@ SeriesOptions WithDefaults(SeriesOptions options) {
   return options;
 }
 
-// What tells the server of a series: always all of it, because upstream has it computed
-// as the difference to a copy without one.
+// The patch of a series. It always has all members, because client-go computes it as the difference
+// to a copy without a series.
 std::string PatchOf(const EventSeries& series) {
   JsonWriter writer;
   writer.Raw(R"({"series":{"count":)");
@@ -42,15 +42,15 @@ std::string PatchOf(const EventSeries& series) {
   return std::string(writer.text());
 }
 
-// When an event happened last.
+// The time of the last occurrence.
 const MicroTime& LastTime(const Event& event) {
   return event.series ? event.series->last_observed_time : event.event_time;
 }
 
-// The steady time at which the wall showed `time`, clamped to what there is.
+// The steady time of a wall time, clamped to the range of steady times.
 SteadyTime SteadyAt(const Timestamp& time, std::chrono::nanoseconds wall_offset) {
   const std::int64_t wall = time.ToWallTime().time_since_epoch().count();
-  // Half of the range, 146 years, so that the difference of two is in range as well.
+  // Half of the range, 146 years, so that the difference of two times is in range as well.
   constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 2;
   const std::int64_t near_wall = std::clamp(wall, -kFar, kFar);
   return SteadyTime(std::chrono::nanoseconds(std::clamp(
@@ -69,7 +69,8 @@ SteadyTime NextTick(SteadyTime tick, std::chrono::seconds period, SteadyTime ste
 SeriesCorrelator::SeriesCorrelator(SeriesOptions options, bool upstream_exact)
     : options_(WithDefaults(options)),
       upstream_exact_(upstream_exact),
-      keys_(/*join_like_upstream=*/false),  // its key is a struct, whose parts never mix
+      keys_(
+          /*join_like_upstream=*/false),  // client-go's key is a struct, so its parts are separate
       cache_(upstream_exact ? std::numeric_limits<std::size_t>::max() : options_.cache_entries),
       similar_(options_.cache_entries, options_.aggregate_after, options_.aggregate_within) {}
 
@@ -116,7 +117,7 @@ Correlation SeriesCorrelator::Begin(const EventKey& key, std::shared_ptr<const E
       schedule_.erase({old.scheduled, old_key});
     }
   }
-  Entry* const kept = &(*cache_.begin()).value;  // the one that was used last
+  Entry* const kept = &(*cache_.begin()).value;  // the most recently used entry
   Correlation result = Write(key, kept, steady);
   if (kept->series && !upstream_exact_) Schedule(key, kept);
   return result;
@@ -138,7 +139,7 @@ Correlation SeriesCorrelator::Repeat(const EventKey& key, Entry* entry, WallTime
     series.count = static_cast<std::int32_t>(static_cast<std::uint32_t>(series.count) + 1);
   }
   series.last_observed_time = MicroTime(now);
-  // From now on a heartbeat is due, maybe before the time that was thought of.
+  // A heartbeat is due now, maybe earlier than the scheduled time.
   if (all_sent && !upstream_exact_ && DueTime(*entry) < entry->scheduled) {
     schedule_.erase({entry->scheduled, key});
     Schedule(key, entry);
@@ -150,15 +151,15 @@ Correlation SeriesCorrelator::Repeat(const EventKey& key, Entry* entry, WallTime
 }
 
 void SeriesCorrelator::Learn(const std::string& key, const Event& answer) {
-  // Elsewhere what the server answers is of no use: the patch needs no version, and
-  // what an admission controller changed must not change what is merged with what.
+  // Otherwise the answer is not used: the patch needs no resource version, and changes by an
+  // admission controller must not change which events are merged.
   if (!upstream_exact_) return;
   Entry* const entry = Find(key).second;
   if (entry == nullptr) return;
   if (entry->finishing) return Drop(key);
   if (!entry->refreshing) return;
   entry->refreshing = false;
-  // Upstream counts nothing while it waits for the answer.
+  // client-go counts nothing while it waits for the answer.
   if (!entry->IsAllSent()) return;
   entry->event = std::make_shared<const Event>(answer);
   entry->series = answer.series;
@@ -189,7 +190,7 @@ std::vector<Correlation> SeriesCorrelator::TakeDue(SteadyTime steady, bool all) 
   while (!schedule_.empty() && schedule_.begin()->first <= steady) {
     const EventKey key = schedule_.begin()->second;
     schedule_.erase(schedule_.begin());
-    Entry* const entry = cache_.Get(key);  // counts as a use, which does no harm
+    Entry* const entry = cache_.Get(key);  // marks it as used, which is harmless
     if (HasEnded(*entry, steady)) {
       due.push_back(Write(key, entry, steady));
       cache_.Erase(key);
@@ -246,7 +247,7 @@ std::string SeriesCorrelator::StateKey(const EventKey& key, const Entry& entry) 
 }
 
 bool SeriesCorrelator::HasEnded(const Entry& entry, SteadyTime steady) const {
-  // Upstream is strict; and only for it the time may come from afar.
+  // Strictly later, as in client-go. `observed` may be in the future with upstream_exact only.
   return entry.observed < steady && steady - entry.observed > options_.finish_after;
 }
 
@@ -279,7 +280,7 @@ void SeriesCorrelator::StartTicks(SteadyTime steady) {
     next_finish_ = steady + options_.finish_after;
     next_refresh_ = steady + options_.refresh_every;
   } else if (cache_.size() == 0) {
-    // While there is nothing to look at nobody calls at the ticks; they go by.
+    // Without entries there are no calls at the ticks, so ticks have passed meanwhile.
     next_finish_ = NextTick(next_finish_, options_.finish_after, steady);
     next_refresh_ = NextTick(next_refresh_, options_.refresh_every, steady);
   }
@@ -303,7 +304,7 @@ void SeriesCorrelator::RunTicks(SteadyTime steady, std::vector<Correlation>* due
   if (next_refresh_ <= steady) {
     next_refresh_ = NextTick(next_refresh_, options_.refresh_every, steady);
     for (auto [key, entry] : cache_) {
-      // One that has ended at this very tick is being written.
+      // A series that ended at this tick is being written.
       if (!entry.series || entry.finishing) continue;
       due->push_back(Write(key, &entry, steady));
       entry.refreshing = true;
@@ -335,7 +336,7 @@ EventKey SeriesCorrelator::BaseKeyOf(const Event& event) {
     if (upstream_exact_) keys_.Add(object.resource_version);
   };
   add(event.involved_object);
-  // No related object and one without any member are the same.
+  // No related object and an empty one have the same key.
   static const ObjectReference kNone;
   add(event.related ? *event.related : kNone);
   return keys_.Finish();

@@ -18,48 +18,45 @@
 
 namespace herald {
 
-// A SeriesCorrelator decides what one recorded event in the new style becomes on the
-// wire. Events that agree in all but their times are occurrences of one thing:
+// A SeriesCorrelator decides what is sent for a new-style event. Events that differ only in their
+// times are occurrences of the same event:
 //
 //   1st       a new object
 //   2nd       it becomes a series: count 2, sent as a patch
-//   further   counted; written by a heartbeat while the series goes on, and by a last
-//             patch once it was silent for 6 min and has ended
+//   further   counted; written by a heartbeat while the series is open, and by a last
+//             patch when it ends, after 6 min without an occurrence
 //
-// The last patch is sent even if it has nothing new to say: it brings back an event
-// that the server forgot. A single event that is not repeated within 6 min is forgotten.
-// All of this is what client-go does (tools/events/event_broadcaster.go);
-// SeriesScenarios replays it.
+// The last patch is sent even if the count is not new: it creates an event again that the server
+// has deleted. A single event that is not repeated within 6 min is forgotten. client-go does the
+// same (tools/events/event_broadcaster.go); SeriesScenarios compares both.
 //
-// Where upstream loses events, it is not followed unless `upstream_exact`:
-//   - the note is part of the key. Upstream takes events that differ in it for one
-//     another, so "container a failed" is all that is ever read of a, b and c. A server
-//     lets nobody change a note, so a new one needs a new event. Lest a note with a
-//     number in it makes a thousand of them, from the 10th different note on (each within
-//     10 min of the last) they are one combined series (SimilarEvents);
-//   - the resource versions of the objects are no part of the key. An object that
-//     changes with each event, as a pod in trouble does, would never have a series;
-//   - heartbeats: the first is due kFirstHeartbeat after the series began, each later
-//     one after twice the time, up to refresh_every. Upstream has the latter alone, so
-//     that 30 minutes of trouble look like two occurrences;
-//   - the end of a series is noticed when it comes, not at the next of the ticks that
-//     upstream looks at all series at;
-//   - the cache is bounded. What falls out with a count that was not written yet is
-//     handed out by TakeDue(), so whoever correlates has to ask NextDue() afterwards.
+// Unless `upstream_exact`, it differs where client-go loses events:
+//   - The note is part of the key. client-go merges events that differ only in the note, so
+//     of "container a failed", b and c only the first is written. A server does not allow
+//     to change a note, so another note needs another event. From the 10th different note
+//     on (each within 10 min of the last) they are one combined series (SimilarEvents), so
+//     a note that contains a number does not become a thousand events.
+//   - The resource versions of the objects are not part of the key. An object that changes
+//     with each event, such as a failing pod, would never have a series.
+//   - Heartbeats: the first is due kFirstHeartbeat after the start of the series, each later
+//     one after twice the time, up to refresh_every. client-go has only the latter, so
+//     30 minutes of failures look like two occurrences.
+//   - A series ends at its time, and not at the next tick, at which client-go checks all.
+//   - The cache is limited. The unwritten count of an evicted series is returned by
+//     TakeDue(), so the caller asks NextDue() after each Correlate().
 //
-// With `upstream_exact` the ticks begin with the first call of Correlate() or
-// TakeDue(), what the server answers to a refresh replaces what is remembered, and a
-// series that has ended stays until its last count was written or refused.
+// With `upstream_exact` the ticks start at the first call of Correlate() or TakeDue(), the answer
+// of the server to a refresh replaces the remembered event, and a series that ended stays until its
+// last count was written or rejected.
 //
 // Thread-confined: each sink's sequencer owns one.
 class SeriesCorrelator final : public Correlator {
  public:
-  // How long a watcher of a series waits for the first news of it. Long enough that a
-  // burst is one write, short enough that somebody who looks at a pod that fails sees
-  // that it goes on failing.
+  // How long after its start the count of a series is written first. Long enough that a burst is
+  // one write, and short enough that somebody who looks at a failing pod sees that it still fails.
   static constexpr std::chrono::seconds kFirstHeartbeat{60};
 
-  // A zero among the options means client-go's default.
+  // An option that is zero means client-go's default.
   SeriesCorrelator(SeriesOptions options, bool upstream_exact);
 
   Correlation Correlate(std::shared_ptr<const Event> event, WallTime now,
@@ -67,11 +64,11 @@ class SeriesCorrelator final : public Correlator {
   void Learn(const std::string& key, const Event& answer) override;
   void Drop(const std::string& key) override;
 
-  // A series that is taken because of `all` stays open.
+  // A series that is returned because of `all` stays open.
   std::vector<Correlation> TakeDue(SteadyTime steady, bool all) override;
 
-  // May be early, and TakeDue() then have nothing: the time is not corrected for each
-  // occurrence of a series, only when it has come.
+  // May be early, so that TakeDue() returns nothing then: the time is not updated at each
+  // occurrence of a series.
   std::optional<SteadyTime> NextDue() const override;
 
  private:
@@ -79,36 +76,36 @@ class SeriesCorrelator final : public Correlator {
     std::int32_t Count() const { return series ? series->count : 1; }
     bool IsAllSent() const { return sent == Count(); }
 
-    std::shared_ptr<const Event> event;  // without regard to its `series`
+    std::shared_ptr<const Event> event;  // its `series` is not used
     std::optional<EventSeries> series;   // from the second occurrence on
     SteadyTime observed;                 // the last occurrence
-    std::uint32_t number = 0;            // tells it from others that have had its key
-    std::int32_t sent = 0;               // the count that was handed out last
-    // The rest is about series.
+    std::uint32_t number = 0;            // differs from that of earlier entries with the same key
+    std::int32_t sent = 0;               // the count of the last write
+    // The members below are for series only.
     SteadyTime sent_at;
     std::chrono::nanoseconds heartbeat{0};  // from sent_at to the next
-    SteadyTime scheduled;                   // where it is in schedule_
-    bool refreshing = false;                // upstream_exact: the next answer counts
-    bool finishing = false;                 // upstream_exact: it leaves with the answer
+    SteadyTime scheduled;                   // its time in schedule_
+    bool refreshing = false;                // upstream_exact: the next answer replaces the event
+    bool finishing = false;                 // upstream_exact: removed with the next answer
   };
   using Cache = LruMap<EventKey, Entry, EventKeyHash>;
 
-  // The key of all but the note.
+  // The key without the note.
   EventKey BaseKeyOf(const Event& event);
   static std::shared_ptr<const Event> Combined(const Event& event);
   Correlation Begin(const EventKey& key, std::shared_ptr<const Event> event, SteadyTime steady);
   Correlation Repeat(const EventKey& key, Entry* entry, WallTime now, SteadyTime steady);
 
-  // The write that tells all there is to tell.
+  // The write of everything that was counted.
   Correlation Write(const EventKey& key, Entry* entry, SteadyTime steady);
-  // The entry that a state key stands for, if it is still there.
+  // The entry of a state key, or null if it was removed.
   std::pair<EventKey, Entry*> Find(const std::string& state_key);
   static std::string StateKey(const EventKey& key, const Entry& entry);
 
   bool HasEnded(const Entry& entry, SteadyTime steady) const;
   SteadyTime DueTime(const Entry& entry) const;
   void Schedule(const EventKey& key, Entry* entry);
-  // A series that is forgotten: what it has to say goes to leaving_.
+  // Removes a series from the schedule, and adds the write of its count to leaving_.
   void Leave(const EventKey& key, Entry* entry, SteadyTime steady);
 
   void StartTicks(SteadyTime steady);
@@ -121,15 +118,14 @@ class SeriesCorrelator final : public Correlator {
   SimilarEvents similar_;
   std::uint32_t numbers_ = 0;
 
-  // Each series once, at the latest time at which it needs a look. Single events need
-  // none: whether one has ended is asked when it is repeated.
+  // Each series once, with the latest time at which it must be checked. Single events are not
+  // checked until they are repeated.
   std::set<std::pair<SteadyTime, EventKey>> schedule_;
-  // Writes of series that are in the cache no more, and since when they wait.
+  // Writes of series that were removed from the cache, and since when they wait.
   std::vector<Correlation> leaving_;
   SteadyTime leaving_since_;
 
-  // With upstream_exact only: when it looks at all series next, and what to add to the
-  // steady time to get the wall's.
+  // Only with upstream_exact: the next ticks, and the difference of wall and steady time.
   bool ticking_ = false;
   SteadyTime next_refresh_;
   SteadyTime next_finish_;

@@ -221,7 +221,7 @@ TEST_F(SeriesCorrelatorTest, ManyNotesBecomeOneCombinedSeries) {
   EXPECT_EQ(record(200).request.event->message, "attempt 200");
 }
 
-TEST_F(SeriesCorrelatorTest, ACombinedNoteIsNoLongerThanAServerTakes) {
+TEST_F(SeriesCorrelatorTest, ACombinedNoteIsCutToTheLimit) {
   Use({.aggregate_after = 1});
   Event event = MakeEvent();
   event.message = std::string(1024, 'x');
@@ -231,7 +231,7 @@ TEST_F(SeriesCorrelatorTest, ACombinedNoteIsNoLongerThanAServerTakes) {
   EXPECT_TRUE(note.ends_with("x..."));
 }
 
-TEST_F(SeriesCorrelatorTest, UpstreamsNotesAreLost) {
+TEST_F(SeriesCorrelatorTest, UpstreamExactLosesOtherNotes) {
   SeriesCorrelator upstream({}, /*upstream_exact=*/true);
   Event event = MakeEvent();
   (void)upstream.Correlate(std::make_shared<const Event>(event), now_, steady_);
@@ -242,7 +242,7 @@ TEST_F(SeriesCorrelatorTest, UpstreamsNotesAreLost) {
   EXPECT_EQ(second.request.event->message, "note");
 }
 
-TEST_F(SeriesCorrelatorTest, AnObjectThatChangesHasASeriesAllTheSame) {
+TEST_F(SeriesCorrelatorTest, AnObjectThatChangesHasASeries) {
   Event event = MakeEvent();
   event.involved_object.resource_version = "1";
   event.related = ObjectReference{.kind = "Node",
@@ -276,14 +276,14 @@ TEST_F(SeriesCorrelatorTest, HeartbeatsComeAtDoublingTimes) {
   EXPECT_EQ(beats, (std::vector<std::int64_t>{60, 180, 420, 900, 1860, 3660, 5460, 7260, 9060}));
 }
 
-TEST_F(SeriesCorrelatorTest, WithoutNewsThereIsNoHeartbeat) {
+TEST_F(SeriesCorrelatorTest, ThereIsNoHeartbeatWithoutANewCount) {
   Record(MakeEvent());
   Record(MakeEvent());
   Advance(minutes(5));
   EXPECT_TRUE(TakeDue().empty());
 }
 
-TEST_F(SeriesCorrelatorTest, NewsAfterALongSilenceAreDueAtOnce) {
+TEST_F(SeriesCorrelatorTest, ARepeatLongAfterTheLastWriteIsDueAtOnce) {
   Record(MakeEvent());
   Record(MakeEvent());
   Advance(minutes(5));
@@ -311,7 +311,7 @@ TEST_F(SeriesCorrelatorTest, ASeriesEndsWithALastPatch) {
   Advance(seconds(30));
   const Correlation merged = Record(MakeEvent());
   Advance(minutes(6));
-  // The heartbeat was due long ago, but nobody asked.
+  // The heartbeat was due long ago, but TakeDue() was not called.
   EXPECT_EQ(TakeDue().size(), 1U);
   EXPECT_TRUE(TakeDue().empty());
   Advance(nanoseconds(1));
@@ -323,7 +323,7 @@ TEST_F(SeriesCorrelatorTest, ASeriesEndsWithALastPatch) {
   EXPECT_EQ(Record(MakeEvent()).request.verb, Verb::kCreate);
 }
 
-TEST_F(SeriesCorrelatorTest, ASingleEventLeavesQuietly) {
+TEST_F(SeriesCorrelatorTest, ASingleEventIsForgottenWithoutAWrite) {
   Record(MakeEvent());
   EXPECT_EQ(correlator_->NextDue(), std::nullopt);
   Advance(minutes(6) + nanoseconds(1));
@@ -337,7 +337,7 @@ TEST_F(SeriesCorrelatorTest, ARepeatWithinSixMinutesMakesASeries) {
   EXPECT_EQ(Record(MakeEvent()).request.verb, Verb::kPatch);
 }
 
-TEST_F(SeriesCorrelatorTest, ASeriesThatEndedUnnoticedStillGetsItsLastPatch) {
+TEST_F(SeriesCorrelatorTest, ASeriesThatEndedBeforeARepeatGetsItsLastPatch) {
   Record(MakeEvent());
   Record(MakeEvent());
   const Correlation merged = Record(MakeEvent());
@@ -352,7 +352,7 @@ TEST_F(SeriesCorrelatorTest, ASeriesThatEndedUnnoticedStillGetsItsLastPatch) {
   EXPECT_EQ(due[0].request.event->metadata.name, "web-0.0");
 }
 
-TEST_F(SeriesCorrelatorTest, WhatFallsOutOfTheCacheSaysItsCountFirst) {
+TEST_F(SeriesCorrelatorTest, AnEvictedSeriesWritesItsCount) {
   Use({.cache_entries = 2});
   Record(MakeEvent("a"));
   Record(MakeEvent("a"));
@@ -370,7 +370,7 @@ TEST_F(SeriesCorrelatorTest, WhatFallsOutOfTheCacheSaysItsCountFirst) {
   EXPECT_EQ(correlator_->NextDue(), std::nullopt);
 }
 
-TEST_F(SeriesCorrelatorTest, WhatWasWrittenFallsOutInSilence) {
+TEST_F(SeriesCorrelatorTest, AnEvictedSeriesWithoutANewCountWritesNothing) {
   Use({.cache_entries = 1});
   Record(MakeEvent("a"));
   Record(MakeEvent("a"));
@@ -379,7 +379,7 @@ TEST_F(SeriesCorrelatorTest, WhatWasWrittenFallsOutInSilence) {
   EXPECT_TRUE(TakeDue(/*all=*/true).empty());
 }
 
-TEST_F(SeriesCorrelatorTest, AtTheEndEveryOpenCountIsDueOnce) {
+TEST_F(SeriesCorrelatorTest, WithAllEveryOpenCountIsDueOnce) {
   for (const std::string_view object : {"a", "b", "c"}) {
     Record(MakeEvent(object));
     Record(MakeEvent(object));
@@ -393,7 +393,7 @@ TEST_F(SeriesCorrelatorTest, AtTheEndEveryOpenCountIsDueOnce) {
   EXPECT_EQ(TakeDue(/*all=*/true).size(), 1U);
 }
 
-TEST_F(SeriesCorrelatorTest, TheServersAnswerChangesNothing) {
+TEST_F(SeriesCorrelatorTest, TheAnswerOfTheServerChangesNothing) {
   Record(MakeEvent());
   const Correlation second = Record(MakeEvent());
   Event answer = *second.request.event;
@@ -403,7 +403,7 @@ TEST_F(SeriesCorrelatorTest, TheServersAnswerChangesNothing) {
   EXPECT_EQ(TakeDue(/*all=*/true).at(0).request.event->series->count, 3);
 }
 
-TEST_F(SeriesCorrelatorTest, AnEventThatComesWithASeriesGoesOnFromThere) {
+TEST_F(SeriesCorrelatorTest, AnEventThatIsRecordedWithASeriesContinuesIt) {
   Event event = MakeEvent();
   event.series = EventSeries{.count = 9, .last_observed_time = MicroTime(now_)};
   EXPECT_EQ(Record(event).request.verb, Verb::kPatch);
@@ -412,7 +412,7 @@ TEST_F(SeriesCorrelatorTest, AnEventThatComesWithASeriesGoesOnFromThere) {
   EXPECT_EQ(TakeDue().at(0).request.event->series->count, 10);
 }
 
-TEST_F(SeriesCorrelatorTest, ManySeriesEachSayAllTheyCounted) {
+TEST_F(SeriesCorrelatorTest, EachOfManySeriesWritesItsCount) {
   // Whatever falls out, ends or beats: in the end the server knows every occurrence.
   Use({.cache_entries = 8});
   std::vector<std::tuple<std::string, int>> last;  // name of the event, its count

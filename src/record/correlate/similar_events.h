@@ -12,33 +12,33 @@
 
 namespace herald {
 
-// What stands before the message of an event that was combined from several.
+// The prefix of the message of a combined event.
 inline constexpr std::string_view kCombinedPrefix = "(combined from similar events): ";
 
-// SimilarEvents says when it is enough. Events of one group differ in one text alone,
-// mostly the message. The first few texts are written each as itself; from the
-// `combine_from`-th on, each within `within` of the event before it, the rest of the group
-// becomes one combined event, so that a message with a counter in it does not become an
-// object per count.
+// SimilarEvents decides when the events of a group are combined. Events of a group differ in one
+// string, usually the message. The first strings are written as separate events. From the
+// `combine_from`-th string on, each within `within` of the event before it, all other events of the
+// group become one combined event, so a message that contains a counter does not become an object
+// per count.
 //
-// A full group has to forget one of its texts, and upstream forgets any. Here it forgets
-// the new one: the first ones go on being counted as themselves, and nothing is allocated
-// for the rest.
+// A full group must forget one of its strings. client-go forgets any; this forgets the new one, so
+// the first strings are still counted separately, and nothing is allocated for the others.
 //
-// Thread-confined, as the correlators that have one.
+// Thread-confined: each correlator owns one.
 class SimilarEvents {
  public:
-  // Of so many groups is known what they said; the least recently used is forgotten first.
+  // `capacity` is the number of groups whose strings are remembered. The least recently used group
+  // is forgotten first.
   SimilarEvents(std::size_t cache_entries, std::size_t combine_from, std::chrono::seconds within)
       : combine_from_(combine_from), within_(within), groups_(cache_entries) {}
 
-  // Whether the event is one too many in its group. `text` is the hash of its text.
+  // Whether the event must be combined. `text` is the hash of its string.
   bool Join(const EventKey& key, std::uint64_t text, SteadyTime steady);
 
  private:
   struct Group {
     SteadyTime last;
-    std::vector<std::uint64_t> texts;  // the different ones so far, in order
+    std::vector<std::uint64_t> texts;  // the hashes of different strings so far, in order
   };
 
   const std::size_t combine_from_;

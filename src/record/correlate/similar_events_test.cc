@@ -15,7 +15,7 @@ constexpr EventKey kOther{2, 2};
 
 SteadyTime At(int second) { return SteadyTime(seconds(second)); }
 
-TEST(SimilarEvents, CombinesFromTheNthTextOn) {
+TEST(SimilarEvents, CombinesFromTheNthStringOn) {
   SimilarEvents similar(/*cache_entries=*/10, /*combine_from=*/3, /*within=*/seconds(600));
   EXPECT_FALSE(similar.Join(kGroup, 7, At(0)));
   EXPECT_FALSE(similar.Join(kGroup, 5, At(1)));
@@ -26,7 +26,7 @@ TEST(SimilarEvents, CombinesFromTheNthTextOn) {
   EXPECT_FALSE(similar.Join(kOther, 6, At(6))) << "another group";
 }
 
-TEST(SimilarEvents, StartsAnewAfterSilence) {
+TEST(SimilarEvents, StartsAgainAfterTheInterval) {
   SimilarEvents similar(10, 2, seconds(600));
   EXPECT_FALSE(similar.Join(kGroup, 1, At(0)));
   EXPECT_TRUE(similar.Join(kGroup, 2, At(600)));

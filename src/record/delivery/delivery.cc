@@ -421,7 +421,7 @@ void Delivery::AbandonHere() {
   }
   in_flight_.Clear();
   flushes_.CompleteAll();
-  sender_.LetGoOfSink();
+  sender_.ReleaseSink();
   idle_ = true;
 }
 

@@ -45,7 +45,7 @@ TEST_F(DeliveryTest, ShutdownWritesTheCountsOfOpenSeries) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, AnObjectThatIsStuckDoesNotCostTheOthersTheirCounts) {
+TEST_F(DeliveryTest, WritesCountsEvenIfAnObjectIsStuck) {
   const auto sink = StartMemorySink();
   sink->SetFault([](const SinkRequest& request) -> std::optional<Status> {
     if (request.event->involved_object.name == "bad") return Unreachable();
@@ -61,7 +61,7 @@ TEST_F(DeliveryTest, AnObjectThatIsStuckDoesNotCostTheOthersTheirCounts) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, ACountThatIsRefusedIsNotMerged) {
+TEST_F(DeliveryTest, ARejectedCountIsNotMerged) {
   const auto sink = StartMemorySink();
   for (int i = 0; i < 5; ++i) series_recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
@@ -72,7 +72,7 @@ TEST_F(DeliveryTest, ACountThatIsRefusedIsNotMerged) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, FlushReportsWhatIsLeftAndGoesOnTrying) {
+TEST_F(DeliveryTest, FlushReportsUnwrittenEventsAndRetriesContinue) {
   const auto sink = StartManualSink();
   recorder_.Event(Pod("a"), kNormal, "R", "m");
   recorder_.Event(Pod("b"), kNormal, "R", "m");
@@ -120,7 +120,7 @@ TEST_F(DeliveryTest, FlushDoesNotWaitForWhatIsRecordedAfterIt) {
   EXPECT_FALSE(broadcaster_->Flush(kPatience).complete);
 }
 
-TEST_F(DeliveryTest, SeveralFlushesWaitEachForItsOwn) {
+TEST_F(DeliveryTest, EachFlushWaitsForItsOwnEvents) {
   const auto sink = StartManualSink();
   recorder_.Event(Pod("a"), kNormal, "R", "m");
   EXPECT_FALSE(broadcaster_->Flush(kPatience).complete);
@@ -132,14 +132,14 @@ TEST_F(DeliveryTest, SeveralFlushesWaitEachForItsOwn) {
   sink->Accept();
   sink->Accept();
   Run();
-  // Nobody waits for it any more, and it does not disturb those who come later.
+  // Nothing waits for it any more, and later flushes are not affected.
   EXPECT_FALSE(broadcaster_->Flush(kPatience).complete);
   sink->Accept();
   EXPECT_TRUE(broadcaster_->Flush(kPatience).complete);
 }
 
-// Were it to wait for an empty pipeline, it would wait for as long as this goes on.
-TEST(DeliveryThreadsTest, FlushEndsWhileOthersGoOnRecording) {
+// If it waited for an empty pipeline, it would wait as long as the threads record.
+TEST(DeliveryThreadsTest, FlushEndsWhileThreadsRecord) {
   const auto sink = std::make_shared<MemorySink>();
   // Before the broadcaster, whose destructor still calls the handler.
   std::atomic<bool> stop{false};
@@ -158,13 +158,13 @@ TEST(DeliveryThreadsTest, FlushEndsWhileOthersGoOnRecording) {
   stop = true;
 }
 
-TEST_F(DeliveryTest, ThoseWhoWaitForCountsAreBounded) {
+TEST_F(DeliveryTest, LimitsOutcomeFunctionsThatWaitForCounts) {
   const auto sink = StartMemorySink();
   // Each of these is asked after, and none is written for a minute but for the bound.
   for (int batch = 0; batch < 50; ++batch) {
     for (int i = 0; i < 100; ++i) series_recorder_.Event(Pod(), kNormal, "R", "m");
     Run();
-    ASSERT_LT(Stats().in_flight, 2000U) << "as many as are waiting to be told";
+    ASSERT_LT(Stats().in_flight, 2000U) << "the limit of outcome functions that wait";
   }
   EXPECT_GT(sink->Requests().size(), 2U);
   EXPECT_LT(sink->Requests().size(), 10U) << "the counts go on being merged";
@@ -173,7 +173,7 @@ TEST_F(DeliveryTest, ThoseWhoWaitForCountsAreBounded) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, UpstreamsCountsHaveTheirTimeWhoeverWaits) {
+TEST_F(DeliveryTest, UpstreamExactDoesNotWriteCountsEarly) {
   Use({.incoming_events = 5000, .watcher_events = 5000, .upstream_exact = true});
   const auto sink = StartMemorySink();
   for (int i = 0; i < 3000; ++i) series_recorder_.Event(Pod(), kNormal, "R", "m");
@@ -184,8 +184,8 @@ TEST_F(DeliveryTest, UpstreamsCountsHaveTheirTimeWhoeverWaits) {
   EXPECT_EQ(outcomes_.size(), 1002U) << "beyond the bound they are only counted";
 }
 
-// A sink that records itself, as a client that complains of its server may.
-TEST_F(DeliveryTest, ASinkMayHoldARecorderOfItsOwnBroadcaster) {
+// A sink may record events itself, for example about errors of its server.
+TEST_F(DeliveryTest, ASinkMayOwnARecorderOfItsBroadcaster) {
   struct Holder final : Sink {
     void Send(SinkRequest request, Completion done) override { done(*request.event); }
     Recorder recorder;
@@ -202,7 +202,7 @@ TEST_F(DeliveryTest, ASinkMayHoldARecorderOfItsOwnBroadcaster) {
 }
 
 // A log may not own one (nothing could be freed), but it may know one.
-TEST_F(DeliveryTest, ALogMayKnowARecorderOfItsOwnBroadcaster) {
+TEST_F(DeliveryTest, ALogFunctionMayReferToARecorderOfItsBroadcaster) {
   const auto token = std::make_shared<int>(0);
   std::weak_ptr<int> watched = token;
   auto recorder = std::make_shared<Recorder>();
@@ -225,7 +225,7 @@ TEST_F(DeliveryTest, ALogMayKnowARecorderOfItsOwnBroadcaster) {
   EXPECT_EQ(watched.use_count(), 1) << "only our own";
 }
 
-TEST(DeliveryThreadsTest, FlushWaitsForASinkThatAnswersFromElsewhere) {
+TEST(DeliveryThreadsTest, FlushWaitsForASinkThatAnswersFromAnotherThread) {
   // A sink with a thread of its own, as a client has.
   class Elsewhere final : public Sink {
    public:

@@ -19,16 +19,16 @@ using Strings = std::vector<std::string>;
 
 constexpr seconds kPatience{30};
 
-// Order, and nobody waits for another's object.
+// Order per object, and no object waits for another.
 
-TEST_F(DeliveryTest, EventsOfOneObjectStayInOrderWhateverFails) {
+TEST_F(DeliveryTest, EventsOfOneObjectStayInOrderWhenWritesFail) {
   const auto sink = StartManualSink({.max_in_flight = 8});
   for (int i = 0; i < 5; ++i) recorder_.Eventf(Pod(), kNormal, "R", "{}", i);
   Run();
   for (int i = 0; i < 5; ++i) {
     ASSERT_EQ(sink->open.size(), 1U) << "one at a time";
     EXPECT_EQ(sink->open[0].request.event->message, std::to_string(i));
-    sink->Refuse(Unreachable());
+    sink->Reject(Unreachable());
     Run();
     EXPECT_TRUE(sink->open.empty());
     Advance(seconds(10));
@@ -41,7 +41,7 @@ TEST_F(DeliveryTest, EventsOfOneObjectStayInOrderWhateverFails) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, AnObjectThatFailsHoldsUpNobodyElse) {
+TEST_F(DeliveryTest, AnObjectThatFailsDoesNotDelayOthers) {
   const auto sink = StartMemorySink({.max_in_flight = 8});
   Strings order;
   sink->SetFault([&](const SinkRequest& request) -> std::optional<Status> {
@@ -64,7 +64,7 @@ TEST_F(DeliveryTest, AnObjectThatFailsHoldsUpNobodyElse) {
   EXPECT_EQ(Stats().in_flight, 60U);
 }
 
-TEST_F(DeliveryTest, NorDoesOneWithThousandsOfEvents) {
+TEST_F(DeliveryTest, AnObjectWithThousandsOfEventsDoesNotDelayOthers) {
   Use({.incoming_events = 5000, .watcher_events = 5000});
   const auto sink = StartMemorySink({.max_in_flight = 8});
   sink->SetFault([&](const SinkRequest& request) -> std::optional<Status> {
@@ -83,14 +83,14 @@ TEST_F(DeliveryTest, NorDoesOneWithThousandsOfEvents) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, ObjectsThatSleepGiveUpTheirTurn) {
+TEST_F(DeliveryTest, SleepingWritesFreeTheirSlots) {
   const auto sink = StartManualSink({.max_in_flight = 1});
   for (const char* name : {"a", "b", "c"}) recorder_.Event(Pod(name), kNormal, "R", "m");
   Run();
   for (const char* name : {"a", "b", "c"}) {
     ASSERT_EQ(sink->open.size(), 1U) << "no more than one is under way";
     EXPECT_EQ(sink->open[0].request.event->involved_object.name, name);
-    sink->Refuse(Unreachable());
+    sink->Reject(Unreachable());
     Run();
   }
   Advance(seconds(10));
@@ -102,7 +102,7 @@ TEST_F(DeliveryTest, ObjectsThatSleepGiveUpTheirTurn) {
   EXPECT_EQ(Stats()[Outcome::kWritten], 3U);
 }
 
-TEST_F(DeliveryTest, NoMoreThanAskedForAreUnderWay) {
+TEST_F(DeliveryTest, KeepsToMaxInFlight) {
   const auto sink = StartManualSink({.max_in_flight = 8});
   for (int i = 0; i < 50; ++i) recorder_.Event(Pod(std::to_string(i)), kNormal, "R", "m");
   Run();
@@ -117,14 +117,14 @@ TEST_F(DeliveryTest, NoMoreThanAskedForAreUnderWay) {
   EXPECT_EQ(accepted, 50);
 }
 
-TEST_F(DeliveryTest, UpstreamWritesOneAtATimeAndEverybodyWaits) {
+TEST_F(DeliveryTest, UpstreamExactWritesOneEventAtATime) {
   Use({.upstream_exact = true});
   const auto sink = StartManualSink();
   recorder_.Event(Pod("a"), kNormal, "R", "m");
   recorder_.Event(Pod("b"), kNormal, "R", "m");
   Run();
   ASSERT_EQ(sink->open.size(), 1U);
-  sink->Refuse(Unreachable());
+  sink->Reject(Unreachable());
   Run();
   EXPECT_TRUE(sink->open.empty());
   Advance(seconds(10));
@@ -134,7 +134,7 @@ TEST_F(DeliveryTest, UpstreamWritesOneAtATimeAndEverybodyWaits) {
 
 // Full queues.
 
-TEST_F(DeliveryTest, WhatTheQueueCannotHoldIsCounted) {
+TEST_F(DeliveryTest, CountsEventsDroppedByAFullQueue) {
   Use({.watcher_events = 10});
   const auto sink = StartManualSink();
   for (int i = 0; i < 15; ++i) recorder_.Event(Pod(std::to_string(i)), kNormal, "R", "m");
@@ -148,7 +148,7 @@ TEST_F(DeliveryTest, WhatTheQueueCannotHoldIsCounted) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, WhatTheBroadcasterCannotHoldIsCountedForEverySink) {
+TEST_F(DeliveryTest, CountsEventsDroppedByTheBroadcasterForEverySink) {
   Use({.incoming_events = 3});
   StartMemorySink();
   StartMemorySink();
@@ -161,7 +161,7 @@ TEST_F(DeliveryTest, WhatTheBroadcasterCannotHoldIsCountedForEverySink) {
   }
 }
 
-TEST_F(DeliveryTest, WarningsOutliveNormalsWhenAsked) {
+TEST_F(DeliveryTest, WarningsReplaceNormalEventsWithPreferWarnings) {
   for (const bool prefer : {false, true}) {
     Use({.watcher_events = 4});
     const auto sink = StartMemorySink({.prefer_warnings = prefer});
@@ -178,7 +178,7 @@ TEST_F(DeliveryTest, WarningsOutliveNormalsWhenAsked) {
   }
 }
 
-TEST_F(DeliveryTest, UnderWaitASlowSinkLosesNothing) {
+TEST_F(DeliveryTest, ASlowSinkLosesNothingUnderWait) {
   Use({.watcher_events = 10, .when_full = WhenFull::kWait});
   const auto sink = StartManualSink({.max_in_flight = 1});
   int accepted = 0;
@@ -200,7 +200,7 @@ TEST_F(DeliveryTest, UnderWaitASlowSinkLosesNothing) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, TheSequencerIsBoundedByBytesToo) {
+TEST_F(DeliveryTest, TheSequencerIsLimitedByBytes) {
   const std::string large(60'000, 'x');
   Use({.queue_bytes = 1'000'000});
   const auto sink = StartManualSink({.max_in_flight = 1});
@@ -220,7 +220,7 @@ TEST_F(DeliveryTest, TheSequencerIsBoundedByBytesToo) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, MoreThanItTakesInAtOnceIsNotForgotten) {
+TEST_F(DeliveryTest, WritesMoreEventsThanItTakesAtOnce) {
   // All of these but the first end without a request, so no answer wakes it.
   Use({.incoming_events = 5000, .watcher_events = 5000});
   const auto sink = StartMemorySink({.count = {.spam_burst = 1}});

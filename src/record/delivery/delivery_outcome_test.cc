@@ -21,9 +21,9 @@ using Strings = std::vector<std::string>;
 
 constexpr seconds kPatience{30};
 
-// The summary after a loss.
+// Reports of losses.
 
-TEST_F(DeliveryTest, ALossIsSummedUpAtMostOnceAMinute) {
+TEST_F(DeliveryTest, ReportsLossesAtMostOncePerMinute) {
   const auto sink = StartMemorySink({.self = Pod("agent")});
   const auto summaries = [&] {
     Strings messages;
@@ -58,11 +58,11 @@ TEST_F(DeliveryTest, ALossIsSummedUpAtMostOnceAMinute) {
   Run();
   EXPECT_EQ(summaries(),
             (Strings{"1 event was lost: 1 rejected", "3 events were lost: 3 rejected"}));
-  EXPECT_EQ(Stats().recorded, 5U) << "nobody recorded the summaries";
+  EXPECT_EQ(Stats().recorded, 5U) << "reports are not recorded events";
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, WhatHappenedWithinTheMinuteIsSummedUpAtItsEnd) {
+TEST_F(DeliveryTest, ReportsLossesWithinTheMinuteAtItsEnd) {
   const auto sink = StartMemorySink({.self = Pod("agent")});
   sink->SetFault([&](const SinkRequest& request) -> std::optional<Status> {
     if (request.event->involved_object.name == "bad") return FromServer(StatusReason::kForbidden);
@@ -77,7 +77,7 @@ TEST_F(DeliveryTest, WhatHappenedWithinTheMinuteIsSummedUpAtItsEnd) {
   EXPECT_EQ(sink->Events().size(), 2U) << "also where nothing else happens";
 }
 
-TEST_F(DeliveryTest, DroppedEventsAreSummedUpTooAndWhyIsSaid) {
+TEST_F(DeliveryTest, ReportsDroppedEventsWithTheReason) {
   Use({.watcher_events = 2});
   const auto sink = StartMemorySink({.self = ObjectReference{.kind = "Node", .name = "n1"}});
   sink->SetFault([](const SinkRequest& request) -> std::optional<Status> {
@@ -98,7 +98,7 @@ TEST_F(DeliveryTest, DroppedEventsAreSummedUpTooAndWhyIsSaid) {
   EXPECT_NE(all.find("1 rejected"), std::string::npos) << all;
 }
 
-TEST_F(DeliveryTest, ASummaryThatIsLostIsNotSummedUp) {
+TEST_F(DeliveryTest, DoesNotReportTheLossOfAReport) {
   const auto sink = StartMemorySink({.self = Pod("agent")});
   sink->SetFault([](const SinkRequest&) { return FromServer(StatusReason::kForbidden); });
   recorder_.Event(Pod(), kNormal, "R", "m");
@@ -109,7 +109,7 @@ TEST_F(DeliveryTest, ASummaryThatIsLostIsNotSummedUp) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, WithoutASelfOrUnderUpstreamExactThereIsNoSummary) {
+TEST_F(DeliveryTest, ReportsNothingWithoutSelfOrUnderUpstreamExact) {
   for (const bool exact : {false, true}) {
     Use({.upstream_exact = exact});
     const auto sink = StartMemorySink(exact ? SinkOptions{.self = Pod("agent")} : SinkOptions{});
@@ -123,7 +123,7 @@ TEST_F(DeliveryTest, WithoutASelfOrUnderUpstreamExactThereIsNoSummary) {
 
 // Outcomes.
 
-TEST_F(DeliveryTest, EachEventIsToldItsOutcomeOnceWithTheReason) {
+TEST_F(DeliveryTest, CallsTheOutcomeFunctionOncePerEventWithTheReason) {
   const auto sink = StartMemorySink({.count = {.spam_burst = 3}});
   std::vector<std::pair<Outcome, bool>> told;
   const auto record = [&](const ObjectReference& object, std::string_view type) {
@@ -153,7 +153,7 @@ TEST_F(DeliveryTest, EachEventIsToldItsOutcomeOnceWithTheReason) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, EverythingIsAccountedForAtEveryInstant) {
+TEST_F(DeliveryTest, StatisticsAreConsistentAtEveryStep) {
   // Stats() checks the sum; here between any two steps.
   const auto sink = StartMemorySink({.max_tries = 3});
   int n = 0;

@@ -23,11 +23,11 @@ using Verb = SinkRequest::Verb;
 
 // Retries.
 
-TEST_F(DeliveryTest, WaitsAsLongAsTheServerAsks) {
+TEST_F(DeliveryTest, SleepsAsLongAsTheServerAsks) {
   const auto sink = StartManualSink();
   recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
-  sink->Refuse(FromServer(StatusReason::kTooManyRequests, 0, seconds(42)));
+  sink->Reject(FromServer(StatusReason::kTooManyRequests, 0, seconds(42)));
   Run();
   Advance(seconds(41));
   EXPECT_TRUE(sink->open.empty());
@@ -35,25 +35,25 @@ TEST_F(DeliveryTest, WaitsAsLongAsTheServerAsks) {
   EXPECT_EQ(sink->open.size(), 1U);
 }
 
-TEST_F(DeliveryTest, ButNotForEver) {
+TEST_F(DeliveryTest, LimitsTheTimeThatTheServerAsksFor) {
   const auto sink = StartManualSink();
   recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
-  sink->Refuse(FromServer(StatusReason::kServiceUnavailable, 0, hours(24)));
+  sink->Reject(FromServer(StatusReason::kServiceUnavailable, 0, hours(24)));
   Run();
   Advance(minutes(5));
   EXPECT_EQ(sink->open.size(), 1U);
 }
 
-TEST_F(DeliveryTest, TheFirstWaitIsShorterAndTheOthersAreNot) {
+TEST_F(DeliveryTest, TheFirstDelayIsShorter) {
   const auto sink = StartManualSink();
   recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
-  sink->Refuse(Unreachable());
+  sink->Reject(Unreachable());
   Run();
   Advance(seconds(10));
   ASSERT_EQ(sink->open.size(), 1U) << "anything below ten seconds";
-  sink->Refuse(Unreachable());
+  sink->Reject(Unreachable());
   Run();
   Advance(milliseconds(9999));
   EXPECT_TRUE(sink->open.empty());
@@ -61,12 +61,12 @@ TEST_F(DeliveryTest, TheFirstWaitIsShorterAndTheOthersAreNot) {
   EXPECT_EQ(sink->open.size(), 1U);
 }
 
-TEST_F(DeliveryTest, InTheNewStyleAWaitIsUpToAQuarterLonger) {
+TEST_F(DeliveryTest, NewStyleDelaysAreUpToAQuarterLonger) {
   const auto sink = StartManualSink();
   series_recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
   for (int i = 0; i < 5; ++i) {
-    sink->Refuse(Unreachable());
+    sink->Reject(Unreachable());
     Run();
     Advance(milliseconds(9999));
     EXPECT_TRUE(sink->open.empty());
@@ -75,7 +75,7 @@ TEST_F(DeliveryTest, InTheNewStyleAWaitIsUpToAQuarterLonger) {
   }
 }
 
-TEST_F(DeliveryTest, TriesAsOftenAsItIsTold) {
+TEST_F(DeliveryTest, KeepsToMaxTries) {
   const auto sink = StartMemorySink({.max_tries = 3, .retry_after = milliseconds(100)});
   sink->SetFault([](const SinkRequest&) { return FromServer(StatusReason::kInternalError); });
   recorder_.Event(Pod(), kNormal, "R", "m");
@@ -85,7 +85,7 @@ TEST_F(DeliveryTest, TriesAsOftenAsItIsTold) {
   EXPECT_EQ(outcomes_, Outcomes{Outcome::kGaveUp});
 }
 
-TEST_F(DeliveryTest, ASeriesThatExistsAlreadyIsTriedAgain) {
+TEST_F(DeliveryTest, RetriesASeriesThatAlreadyExists) {
   // Its first event raced with it: patch 404, create 409, and then the patch works.
   const auto sink = StartManualSink();
   series_recorder_.Event(Pod(), kNormal, "R", "m");
@@ -95,11 +95,11 @@ TEST_F(DeliveryTest, ASeriesThatExistsAlreadyIsTriedAgain) {
   series_recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
   ASSERT_EQ(sink->open[0].request.verb, Verb::kPatch);
-  sink->Refuse(FromServer(StatusReason::kNotFound));
+  sink->Reject(FromServer(StatusReason::kNotFound));
   Run();
   ASSERT_EQ(sink->open[0].request.verb, Verb::kCreate);
   ASSERT_TRUE(sink->open[0].request.event->series);
-  sink->Refuse(FromServer(StatusReason::kAlreadyExists));
+  sink->Reject(FromServer(StatusReason::kAlreadyExists));
   Run();
   EXPECT_TRUE(sink->open.empty());
   Advance(milliseconds(12'500));
@@ -111,18 +111,18 @@ TEST_F(DeliveryTest, ASeriesThatExistsAlreadyIsTriedAgain) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, ACreateThatMeetsItsOwnFirstTryWasWritten) {
+TEST_F(DeliveryTest, ACreateThatMeetsItsOwnEarlierTryIsWritten) {
   const auto sink = StartManualSink();
   recorder_.Event(Pod("lost answer"), kNormal, "R", "m");
   Run();
-  sink->Refuse(Unreachable());
+  sink->Reject(Unreachable());
   Run();
   Advance(seconds(10));
-  sink->Refuse(FromServer(StatusReason::kAlreadyExists));
+  sink->Reject(FromServer(StatusReason::kAlreadyExists));
   Run();
   recorder_.Event(Pod("name taken"), kNormal, "R", "m");
   Run();
-  sink->Refuse(FromServer(StatusReason::kAlreadyExists));
+  sink->Reject(FromServer(StatusReason::kAlreadyExists));
   Run();
   EXPECT_EQ(outcomes_, (Outcomes{Outcome::kWritten, Outcome::kRejected}));
 }
@@ -144,7 +144,7 @@ class ThrowingSink final : public Sink {
   const bool answers_first_;
 };
 
-TEST_F(DeliveryTest, ASinkThatThrowsIsTriedAgain) {
+TEST_F(DeliveryTest, RetriesWhenASinkThrows) {
   const auto sink = std::make_shared<ThrowingSink>(/*answers_first=*/false);
   ASSERT_TRUE(broadcaster_->StartRecordingToSink(sink).ok());
   recorder_.Event(Pod(), kNormal, "R", "m");
@@ -154,7 +154,7 @@ TEST_F(DeliveryTest, ASinkThatThrowsIsTriedAgain) {
   EXPECT_EQ(outcomes_, Outcomes{Outcome::kGaveUp});
 }
 
-TEST_F(DeliveryTest, ASinkThatAnswersAndThenThrowsHasAnswered) {
+TEST_F(DeliveryTest, UsesTheAnswerOfASinkThatThrowsAfterwards) {
   const auto sink = std::make_shared<ThrowingSink>(/*answers_first=*/true);
   ASSERT_TRUE(broadcaster_->StartRecordingToSink(sink).ok());
   recorder_.Event(Pod(), kNormal, "R", "m");
@@ -164,7 +164,7 @@ TEST_F(DeliveryTest, ASinkThatAnswersAndThenThrowsHasAnswered) {
   EXPECT_EQ(outcomes_, Outcomes{Outcome::kWritten});
 }
 
-TEST_F(DeliveryTest, ASecondAnswerIsNone) {
+TEST_F(DeliveryTest, IgnoresASecondAnswer) {
   struct Case {
     std::string name;
     Status first;
@@ -198,7 +198,7 @@ TEST_F(DeliveryTest, ASecondAnswerIsNone) {
   }
 }
 
-TEST_F(DeliveryTest, AnAnswerToAnEarlierTryIsNoneToTheNext) {
+TEST_F(DeliveryTest, IgnoresALateAnswerToAnEarlierTry) {
   const auto sink = StartManualSink();
   recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
@@ -206,14 +206,14 @@ TEST_F(DeliveryTest, AnAnswerToAnEarlierTryIsNoneToTheNext) {
   Run();
   recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
-  // The patch finds nothing, and the sink says so twice: the create that follows is
+  // The patch finds nothing, and the sink answers twice: the create that follows is
   // another request and has its own answer.
   const ManualSink::Open patch = sink->Pop();
   patch.done(FromServer(StatusReason::kNotFound));
   patch.done(FromServer(StatusReason::kNotFound));
   Run();
   ASSERT_EQ(sink->open.size(), 1U);
-  sink->Refuse(Unreachable());
+  sink->Reject(Unreachable());
   Run();
   Advance(seconds(10));
   patch.done(FromServer(StatusReason::kForbidden));
@@ -226,7 +226,7 @@ TEST_F(DeliveryTest, AnAnswerToAnEarlierTryIsNoneToTheNext) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, ASinkMayAnswerAfterTheBroadcasterIsGone) {
+TEST_F(DeliveryTest, ASinkMayAnswerAfterTheBroadcasterIsDestroyed) {
   const auto sink = StartManualSink();
   recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
@@ -239,7 +239,7 @@ TEST_F(DeliveryTest, ASinkMayAnswerAfterTheBroadcasterIsGone) {
   EXPECT_EQ(outcomes_, Outcomes{Outcome::kLost}) << "counted once, and that stands";
 }
 
-TEST(DeliveryThreadsTest, ASinkMayAnswerAfterABroadcasterWithAThreadIsGone) {
+TEST(DeliveryThreadsTest, ASinkMayAnswerAfterABroadcasterWithAThreadIsDestroyed) {
   const auto sink = std::make_shared<ManualSink>();
   {
     Broadcaster broadcaster({.drain = milliseconds(0)});
@@ -253,7 +253,7 @@ TEST(DeliveryThreadsTest, ASinkMayAnswerAfterABroadcasterWithAThreadIsGone) {
   sink->Accept();
 }
 
-TEST_F(DeliveryTest, ASinkThatNeverAnswersLosesOnlyWhatItWasGiven) {
+TEST_F(DeliveryTest, ASinkThatNeverAnswersLosesOnlyItsOwnEvents) {
   const auto silent = StartManualSink({.name = "silent"});
   const auto good = StartMemorySink({.name = "good"});
   for (int i = 0; i < 20; ++i) recorder_.Event(Pod(std::to_string(i)), kNormal, "R", "m");
@@ -265,7 +265,7 @@ TEST_F(DeliveryTest, ASinkThatNeverAnswersLosesOnlyWhatItWasGiven) {
   EXPECT_EQ(Stats(0).in_flight, 0U);
 }
 
-TEST_F(DeliveryTest, ASinkThatKeepsItsRequestsKeepsNothingElse) {
+TEST_F(DeliveryTest, ASinkThatKeepsItsRequestsIsDestroyedWithTheBroadcaster) {
   // The sink holds the completion, and we hold the sink: that must not be for ever.
   const std::weak_ptr<ManualSink> sink = StartManualSink();
   recorder_.Event(Pod(), kNormal, "R", "m");

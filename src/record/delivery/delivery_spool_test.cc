@@ -75,7 +75,7 @@ class SpoolDeliveryTest : public ::testing::Test {
   const std::shared_ptr<MemorySink> server_ = std::make_shared<MemorySink>();
 };
 
-TEST_F(SpoolDeliveryTest, WhatIsLeftAtShutdownIsDeliveredByTheNextProcessAsItWas) {
+TEST_F(SpoolDeliveryTest, TheNextProcessDeliversWhatIsLeftAtShutdown) {
   SetDown(true);
   {
     Process first(this);
@@ -109,7 +109,7 @@ TEST_F(SpoolDeliveryTest, WhatIsLeftAtShutdownIsDeliveredByTheNextProcessAsItWas
   ExpectAccounted(second.Stats());
 }
 
-TEST_F(SpoolDeliveryTest, WhatWasGivenUpIsTriedAgainByTheSameProcess) {
+TEST_F(SpoolDeliveryTest, RetriesEventsThatWereGivenUp) {
   SetDown(true);
   Process process(this);
   std::vector<Outcome> outcomes;
@@ -126,7 +126,7 @@ TEST_F(SpoolDeliveryTest, WhatWasGivenUpIsTriedAgainByTheSameProcess) {
   ExpectAccounted(process.Stats());
 }
 
-TEST_F(SpoolDeliveryTest, AnOutageThatGoesOnKeepsEverythingWhereItIs) {
+TEST_F(SpoolDeliveryTest, ALongOutageKeepsAllSegments) {
   SetDown(true);
   Process process(this);
   for (int i = 0; i < 5; ++i) process.recorder.Eventf(pod_, kNormal, "R", "m{}", i);
@@ -141,7 +141,7 @@ TEST_F(SpoolDeliveryTest, AnOutageThatGoesOnKeepsEverythingWhereItIs) {
   ExpectAccounted(process.Stats());
 }
 
-TEST_F(SpoolDeliveryTest, OneEventThatIsNeverTakenHoldsUpNoOther) {
+TEST_F(SpoolDeliveryTest, AnEventThatIsNeverAcceptedDoesNotDelayOthers) {
   const auto refuse_bad = [](const SinkRequest& request) -> std::optional<Status> {
     if (request.event->reason != "Bad") return std::nullopt;
     return Status({.reason = StatusReason::kInternalError, .origin = Status::Origin::kServer});
@@ -172,7 +172,7 @@ TEST_F(SpoolDeliveryTest, OneEventThatIsNeverTakenHoldsUpNoOther) {
   EXPECT_GT(second.Stats().spool_bytes, 0u);
 }
 
-TEST_F(SpoolDeliveryTest, ACountOnDiskDoesNotSetTheServersBack) {
+TEST_F(SpoolDeliveryTest, APatchOnDiskDoesNotLowerTheCountOnTheServer) {
   Process process(this, {}, {.max_tries = 1});
   process.recorder.Event(pod_, kNormal, "R", "m");
   executor_.RunUntilIdle();
@@ -218,7 +218,7 @@ TEST_F(SpoolDeliveryTest, TheNextProcessDoesNotLowerACountThatTheServerHas) {
   ExpectAccounted(second.Stats());
 }
 
-TEST_F(SpoolDeliveryTest, WritesTheHighestCountWhateverTheOrderOnDisk) {
+TEST_F(SpoolDeliveryTest, WritesTheHighestCountForAnyOrderOnDisk) {
   struct Case {
     const char* name;
     std::vector<int> on_disk;  // 0: the create
@@ -298,7 +298,7 @@ TEST_F(SpoolDeliveryTest, WritesTheHighestCountWhateverTheOrderOnDisk) {
   }
 }
 
-TEST_F(SpoolDeliveryTest, SegmentsOfWhichNothingIsLeftToTellAreNoHindrance) {
+TEST_F(SpoolDeliveryTest, RemovesSegmentsWhoseCountsAreOutdated) {
   // A segment for each write.
   Process process(this, {}, {.max_tries = 1, .spool = SpoolOptions{.segment_bytes = 1}});
   process.recorder.Event(pod_, kNormal, "R", "m");
@@ -319,7 +319,7 @@ TEST_F(SpoolDeliveryTest, SegmentsOfWhichNothingIsLeftToTellAreNoHindrance) {
   ExpectAccounted(process.Stats());
 }
 
-TEST_F(SpoolDeliveryTest, TheCountOfASeriesSurvivesWithAllThatItStandsFor) {
+TEST_F(SpoolDeliveryTest, TheCountOfASeriesSurvivesWithTheNumberOfItsEvents) {
   {
     Process first(this);
     for (int i = 0; i < 5; ++i) first.new_style.Event(pod_, kNormal, "R", "again");
@@ -339,7 +339,7 @@ TEST_F(SpoolDeliveryTest, TheCountOfASeriesSurvivesWithAllThatItStandsFor) {
   ExpectAccounted(second.Stats());
 }
 
-TEST_F(SpoolDeliveryTest, AnEventThatArrivedAfterAllCountsAsWritten) {
+TEST_F(SpoolDeliveryTest, AnEventWhoseAnswerWasLostIsWritten) {
   // The server took it, but its answer was lost.
   server_->SetFault(nullptr);
   {
@@ -360,7 +360,7 @@ TEST_F(SpoolDeliveryTest, AnEventThatArrivedAfterAllCountsAsWritten) {
   EXPECT_EQ(second.Stats()[Outcome::kWritten], 1u);
 }
 
-TEST_F(SpoolDeliveryTest, WhatTheServerRefusesIsNotKept) {
+TEST_F(SpoolDeliveryTest, DoesNotKeepRejectedEvents) {
   server_->SetFault([](const SinkRequest&) {
     return Status({.reason = StatusReason::kInvalid, .origin = Status::Origin::kServer});
   });
@@ -372,7 +372,7 @@ TEST_F(SpoolDeliveryTest, WhatTheServerRefusesIsNotKept) {
   EXPECT_EQ(directory_.Segments(), Strings());
 }
 
-TEST_F(SpoolDeliveryTest, WhatStillWaitsForTheChoiceOfAnApiIsKeptForTheNewOne) {
+TEST_F(SpoolDeliveryTest, KeepsEventsWithoutAChoiceForEventsV1) {
   {
     Process first(this);
     first.broadcaster.NewRecorder({.component = "c", .api_choice = std::make_shared<ApiChoice>()})
@@ -388,12 +388,12 @@ TEST_F(SpoolDeliveryTest, WhatStillWaitsForTheChoiceOfAnApiIsKeptForTheNewOne) {
   EXPECT_EQ(second.Stats()[Outcome::kWritten], 1u);
 }
 
-TEST_F(SpoolDeliveryTest, UpstreamExactRefusesIt) {
+TEST_F(SpoolDeliveryTest, UpstreamExactRejectsASpool) {
   Process process(this, {.upstream_exact = true});
   EXPECT_TRUE(process.started.Is(StatusReason::kInvalid));
 }
 
-TEST_F(SpoolDeliveryTest, ASecondSinkCannotHaveTheSameDirectory) {
+TEST_F(SpoolDeliveryTest, ASecondSinkCannotUseTheSameDirectory) {
   Process first(this);
   {
     Process second(this);
@@ -405,7 +405,7 @@ TEST_F(SpoolDeliveryTest, ASecondSinkCannotHaveTheSameDirectory) {
   EXPECT_TRUE(third.started.ok());
 }
 
-TEST_F(SpoolDeliveryTest, WhereTheDiskFailsTheEventIsLostAndCounted) {
+TEST_F(SpoolDeliveryTest, LosesAndCountsAnEventIfTheDiskFails) {
   SetDown(true);
   std::vector<std::string> complaints;
   Process process(this,

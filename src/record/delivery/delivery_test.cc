@@ -30,7 +30,7 @@ constexpr seconds kPatience{30};
 
 // What client-go's tools/record promises (event_test.go).
 
-TEST_F(DeliveryTest, RepeatsArePatchesAndOtherEventsAreNot) {
+TEST_F(DeliveryTest, PatchesRepeatsAndCreatesOtherEvents) {
   const auto sink = StartMemorySink();
   Strings lines;
   Strings structured;
@@ -105,16 +105,16 @@ TEST_F(DeliveryTest, RepeatsArePatchesAndOtherEventsAreNot) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, TriesAsOftenAsItMakesSense) {
+TEST_F(DeliveryTest, MakesTheTriesOfTheTable) {
   struct Case {
     std::string name;
-    std::vector<Status> answers;  // the last one goes on; none: success
+    std::vector<Status> answers;  // the last one is repeated; OK: success
     int attempts;
     Outcome outcome;
   };
   const std::vector<Case> cases = {
       {"cannot be built", {Status(StatusReason::kBadRequest, "bad URL")}, 1, Outcome::kRejected},
-      {"the server refuses", {FromServer(StatusReason::kForbidden)}, 1, Outcome::kRejected},
+      {"the server rejects", {FromServer(StatusReason::kForbidden)}, 1, Outcome::kRejected},
       {"an unexpected object", {Status(StatusReason::kUnknown, "a Pod")}, 12, Outcome::kGaveUp},
       {"anything else", {Unreachable()}, 12, Outcome::kGaveUp},
       {"once, then success", {Unreachable(), Status()}, 2, Outcome::kWritten},
@@ -143,7 +143,7 @@ TEST_F(DeliveryTest, TriesAsOftenAsItMakesSense) {
   }
 }
 
-TEST_F(DeliveryTest, SaysInTheLogWhatClientGoSays) {
+TEST_F(DeliveryTest, LogsTheMessagesOfClientGo) {
   const auto sink = StartMemorySink({.max_tries = 2});
   sink->SetFault([](const SinkRequest&) { return Unreachable(); });
   recorder_.Event(Pod(), kNormal, "R", "m");
@@ -158,7 +158,7 @@ TEST_F(DeliveryTest, SaysInTheLogWhatClientGoSays) {
   EXPECT_EQ(log_.size(), 3U);
 }
 
-TEST_F(DeliveryTest, AnEventThatExpiredIsMadeAnewWithoutItsVersion) {
+TEST_F(DeliveryTest, CreatesAnExpiredEventAgainWithoutResourceVersion) {
   const auto sink = StartMemorySink();
   recorder_.Event(Pod(), kNormal, "R", "m");
   Run();
@@ -183,7 +183,7 @@ TEST_F(DeliveryTest, AnEventThatExpiredIsMadeAnewWithoutItsVersion) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, AShutDownBroadcasterTriesOnceAndNoMore) {
+TEST_F(DeliveryTest, DoesNotRetryAfterShutdown) {
   const auto sink = StartMemorySink();
   sink->SetFault([](const SinkRequest&) { return Unreachable(); });
   recorder_.Event(Pod(), kNormal, "R", "m");
@@ -218,7 +218,7 @@ TEST_F(DeliveryTest, AThousandEventsThatFailFourTimesAreAllWritten) {
   ExpectAllEnded();
 }
 
-TEST_F(DeliveryTest, AnObjectWithoutNamespaceHasItsEventsInDefault) {
+TEST_F(DeliveryTest, EventsOfAnObjectWithoutNamespaceAreInDefault) {
   const auto sink = StartMemorySink();
   std::string line;
   ASSERT_TRUE(broadcaster_->StartLogging([&](std::string_view text) { line = text; }).ok());
@@ -337,7 +337,7 @@ TEST_F(DeliveryTest, CountsCombinesAndFiltersAsTheCorrelatorDoes) {
   }
 }
 
-TEST_F(DeliveryTest, TheCallerMaySayWhatIsSpam) {
+TEST_F(DeliveryTest, UsesTheSpamKeyOfTheCaller) {
   const auto by_reason = [](const Event& event) {
     return event.involved_object.name + "/" + event.reason;
   };
@@ -369,7 +369,7 @@ TEST_F(DeliveryTest, TheCallerMaySayWhatIsSpam) {
 
 // What client-go's tools/events promises (event_broadcaster_test.go, eventseries_test.go).
 
-TEST_F(DeliveryTest, TheSecondOfTwoLikeEventsStartsASeries) {
+TEST_F(DeliveryTest, TheSecondOfTwoEqualEventsStartsASeries) {
   const auto sink = StartMemorySink();
   const auto record = [&](std::string_view action) {
     series_recorder_.Record(Pod(), {.reason = "Scheduled", .action = action}, "note");
@@ -396,7 +396,7 @@ TEST_F(DeliveryTest, TheSecondOfTwoLikeEventsStartsASeries) {
   EXPECT_EQ(outcomes_, (Outcomes{Outcome::kWritten, Outcome::kMerged, Outcome::kWritten}));
 }
 
-TEST_F(DeliveryTest, EventsThatComeWithTheirSeriesAreWrittenWithIt) {
+TEST_F(DeliveryTest, WritesEventsThatAreRecordedWithASeries) {
   // The original and its series in every order, as another program may hand them over.
   Event original;
   original.metadata = {.name = "web-0.1", .namespace_ = "ns"};
@@ -429,7 +429,7 @@ TEST_F(DeliveryTest, EventsThatComeWithTheirSeriesAreWrittenWithIt) {
   }
 }
 
-TEST(DeliveryThreadsTest, TwoLikeEventsAtOnceAreOneObjectWithASeries) {
+TEST(DeliveryThreadsTest, TwoEqualEventsAtOnceBecomeOneSeries) {
   for (int round = 0; round < 20; ++round) {
     const auto sink = std::make_shared<MemorySink>();
     Broadcaster broadcaster;
@@ -445,7 +445,7 @@ TEST(DeliveryThreadsTest, TwoLikeEventsAtOnceAreOneObjectWithASeries) {
   }
 }
 
-TEST_F(DeliveryTest, ASeriesThatFellSilentIsWrittenOnceMoreAndOtherEventsStay) {
+TEST_F(DeliveryTest, WritesASeriesThatEndsOnceMoreAndNoOtherEvent) {
   const auto sink = StartMemorySink();
   series_recorder_.Event(Pod(), kNormal, "R", "m");
   series_recorder_.Event(Pod(), kNormal, "R", "m");

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "record/event/spelling.h"
+#include "record/event/event_style.h"
 
 namespace herald {
 namespace {
@@ -64,7 +64,7 @@ std::shared_ptr<const Event> InChosenStyle(const Published& published, bool upst
   if (choice == nullptr) return published.event;
   const EventApi api =
       choice->Get(published.event->metadata.namespace_).value_or(EventApi::kEventsV1);
-  return Spelled(*published.event, api, upstream_exact);
+  return InStyleOf(*published.event, api, upstream_exact);
 }
 
 bool ChoseOtherApi(const Published& published, EventApi api) {

@@ -13,7 +13,7 @@ namespace herald {
 // correlated, because the API decides how.
 //
 // Invariant: the events of one choice leave in the order in which they came. So before an event
-// whose choice is made goes on, the caller takes out what is held.
+// whose choice is made is queued, the caller queues the held ones (TakeDecided()).
 //
 // Which API a server accepts is not known here; that is ApiChoice's job.
 //
@@ -43,7 +43,7 @@ class HeldEvents {
   std::deque<Published> events_;
 };
 
-// The event in the style of the API that its choice says, or as it is without a choice. Where
+// The event in the style of the API of its choice, or unchanged without a choice. Where
 // no choice is made even at the very end: in the style of events.k8s.io/v1, which every server
 // since 1.19 has.
 std::shared_ptr<const Event> InChosenStyle(const Published& published, bool upstream_exact);

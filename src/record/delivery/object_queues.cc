@@ -105,7 +105,7 @@ void ObjectQueues::Move(const ObjectQueue& object, EventBudget* from, EventBudge
 
 void ObjectQueues::Park(EventWrite* write) {
   ObjectQueue* const object = write->object;
-  // With upstream_exact no other object could go on.
+  // With upstream_exact there is no other object that could use the room.
   if (upstream_exact_ || object->parked || !parked_.HasRoom()) return;
   object->parked = true;
   Move(*object, &admitted_, &parked_);

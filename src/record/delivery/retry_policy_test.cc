@@ -20,7 +20,7 @@ using Verb = SinkRequest::Verb;
 Status FromServer(StatusReason reason, int code = 0, seconds retry_after = seconds(0)) {
   return Status({.reason = reason,
                  .code = code,
-                 .message = "the server says so",
+                 .message = "an error of the server",
                  .retry_after = retry_after,
                  .origin = Status::Origin::kServer});
 }
@@ -92,7 +92,7 @@ TEST(RetryPolicyTest, DecidesAsTheTableSays) {
        N::kReject},
       {"502 of a proxy", Verb::kCreate, old_style, false, FromServer(StatusReason::kUnknown, 502),
        N::kRetry, N::kReject},
-      // Nobody answered, or with something that is no answer.
+      // The server did not answer, or its answer cannot be used.
       {"unreachable", Verb::kCreate, old_style, false, Unreachable(), N::kRetry, N::kRetry},
       {"an unexpected object", Verb::kCreate, old_style, false,
        Status(StatusReason::kUnknown, "not an Event"), N::kRetry, N::kRetry},

@@ -87,7 +87,7 @@ void WriteSender::OnAnswer(const std::shared_ptr<EventWrite>& write, const Resul
       // and we remember it longer. Create it again under the same name.
       request.verb = SinkRequest::Verb::kCreate;
       write->replaced_patch = std::exchange(request.patch, {});
-      --write->tries;  // the same try goes on
+      --write->tries;  // still the same try
       return Send(write);
     case NextStep::kRetry:
       return Retry(write, status);
@@ -110,7 +110,7 @@ void WriteSender::OnCount(const std::shared_ptr<EventWrite>& write, const Event&
     return owner_.OnFinished(write, {.outcome = Outcome::kMerged});
   }
   write->count_is_lower = true;
-  --write->tries;  // the same try goes on
+  --write->tries;  // still the same try
   Send(write);
 }
 

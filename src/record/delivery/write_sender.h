@@ -70,7 +70,7 @@ class WriteSender {
   // may keep its requests forever. To be called once, before Send().
   void SetSelf(const std::shared_ptr<WriteSender>& self) { self_ = self; }
 
-  // REQUIRES: the sink was not let go
+  // REQUIRES: ReleaseSink() was not called
   void Send(const std::shared_ptr<EventWrite>& write);
 
   // Answers that come from now on are ignored. Any thread.
@@ -78,7 +78,7 @@ class WriteSender {
   bool closed() const { return closed_; }
   // Ignores the answers that came before Close() as well. The sink may own what owns the owner, so
   // it must not be kept.
-  void LetGoOfSink() { sink_.reset(); }
+  void ReleaseSink() { sink_.reset(); }
 
  private:
   void OnAnswer(const std::shared_ptr<EventWrite>& write, const Result<Event>& answer);

@@ -12,13 +12,13 @@
 namespace herald {
 namespace {
 
-// How many events are kept for the next ones: what the queue of a broadcaster holds.
+// How many unused events are kept: the default capacity of a broadcaster's queue.
 constexpr std::size_t kMaxKept = 1024;
 
-// How many a thread fetches or brings at once, so that it seldom meets the others.
+// How many a thread takes or returns at once, so that it rarely waits for others.
 constexpr std::size_t kHandful = 32;
 
-// An event with a longer message, or with annotations, is not worth its memory.
+// An event with a longer message, or with annotations, is not kept: it takes too much memory.
 constexpr std::size_t kMaxKeptMessage = 1024;
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -33,12 +33,12 @@ constexpr bool kPooled = true;
 constexpr bool kPooled = true;
 #endif
 
-// An event and the room for what std::shared_ptr needs to count its owners.
+// An event, and the memory that std::shared_ptr needs to count its owners.
 struct Slot {
   static constexpr std::size_t kCounterBytes = 64;
 
   Event event;
-  std::uint64_t maker = 0;  // who filled it in last; 0: nobody
+  std::uint64_t maker = 0;  // the maker that used it last; 0: none
   alignas(std::max_align_t) std::byte counter[kCounterBytes];
 };
 
@@ -51,10 +51,10 @@ void Move(std::size_t count, Slots* from, Slots* to) {
   from->erase(begin, from->end());
 }
 
-// What the threads share. Thread-safe.
+// The slots that all threads share. Thread-safe.
 //
-// Nobody waits for it: who finds it locked goes without. That is as quick, and in a
-// process that was forked while another thread had the lock, nobody would ever open it.
+// No thread waits for its lock: if it is locked, the thread allocates or frees memory instead. That
+// is as fast; and after a fork() while another thread had the lock, it would stay locked forever.
 class Depot {
  public:
   void Fetch(Slots* slots) EXCLUDES(mu_) {
@@ -63,7 +63,7 @@ class Depot {
     mu_.Unlock();
   }
 
-  // Leaves with the caller what it has no room for.
+  // Slots that do not fit stay with the caller.
   void Bring(std::size_t count, Slots* slots) EXCLUDES(mu_) {
     if (!mu_.TryLock()) return;
     Move(std::min(count, kMaxKept - kept_.size()), slots, &kept_);
@@ -75,17 +75,17 @@ class Depot {
   Slots kept_ GUARDED_BY(mu_);
 };
 
-// Never destroyed: an event may be let go after main() has returned.
+// Never destroyed: an event may be released after main() has returned.
 Depot& TheDepot() {
   static Depot& depot = *new Depot();
   return depot;
 }
 
-// Set when the thread is about to end and its slots are gone. It has no destructor, so
-// it can be read to the very end.
+// Set when the slots of this thread are destroyed at its end. It has no destructor, so it can be
+// read until the very end.
 thread_local bool thread_ends = false;
 
-// The slots at hand of one thread. Thread-confined.
+// The slots of one thread. Thread-confined.
 struct Hand {
   Hand() { slots.reserve(2 * kHandful); }
   ~Hand() {
@@ -110,8 +110,8 @@ void GiveBack(std::unique_ptr<Slot> slot) {
   if (slots.size() > kHandful) slots.resize(kHandful);
 }
 
-// A slot was last in the hands of another thread, and most likely lies in the cache of another
-// processor. It comes while the one before is filled in.
+// Another thread used the slot last, so it is probably in the cache of another processor. It is
+// fetched while the slot before it is filled in.
 void Prefetch(const Slot* slot) {
   constexpr std::size_t kCacheLine = 64;
   const auto* const bytes = reinterpret_cast<const std::byte*>(slot);
@@ -131,15 +131,15 @@ std::unique_ptr<Slot> TakeSlot() {
   return slot;
 }
 
-// Lets a shared_ptr count within the slot, and takes the slot back when it has counted
-// to the end, weak pointers included.
+// Puts the control block of a shared_ptr into the slot, and returns the slot to the pool when the
+// control block is freed, after the last weak pointer.
 template <typename T>
 struct SlotAllocator {
   using value_type = T;
 
   explicit SlotAllocator(Slot* owned) : slot(owned) {}
   template <typename U>
-  SlotAllocator(const SlotAllocator<U>& other) : slot(other.slot) {}  // NOLINT: as allocators do
+  SlotAllocator(const SlotAllocator<U>& other) : slot(other.slot) {}  // NOLINT: allocators convert
 
   T* allocate(std::size_t /*one*/) {
     static_assert(sizeof(T) <= Slot::kCounterBytes && alignof(T) <= alignof(std::max_align_t));

@@ -9,31 +9,29 @@ namespace herald {
 
 struct PooledEvent {
   std::shared_ptr<Event> event;
-  // Whether it was the same maker's before: what that sets in all of its events is there
-  // already.
+  // Whether the same maker used it before: the members that it sets in all of its events are set
+  // then.
   bool is_makers = false;
 };
 
-// An event to be filled in by a recorder. It comes with what an earlier event left in
-// it: the caller sets every member that any caller ever sets, and leaves the others
-// alone. The texts keep their memory, so most events are recorded without an
-// allocation.
+// Returns an event for a recorder to fill in. It still has the members of an earlier event, so the
+// caller sets every member that any caller ever sets, and no others. Strings keep their memory, so
+// most events are recorded without an allocation.
 //
-// It exists because events are made on one thread and let go on another. malloc has to
-// lock the one out while the other frees, and with five texts an event that was more
-// than half of what recording it took.
+// The pool exists because events are made on one thread and destroyed on another. malloc then takes
+// a lock for each of the five strings of an event, which was more than half of the time of
+// recording it.
 //
-// The memory is the process's: what nobody uses is kept for whoever records next, up to
-// as much as one full queue.
+// The pool is shared by the whole process. It keeps unused events, at most as many as a full queue
+// has.
 //
-// Thread-safe; the event may be let go on any thread.
-// REQUIRES: `maker` comes from MakeMakerId()
+// Thread-safe. The event may be released on any thread. REQUIRES: `maker` comes from MakeMakerId()
 PooledEvent TakePooledEvent(std::uint64_t maker);
 
-// A number that no other maker of events has had.
+// A number that is unique in this process.
 std::uint64_t MakeMakerId();
 
-// Not under AddressSanitizer, which could not tell who uses an event too late.
+// False under AddressSanitizer, which could not detect a use after free of a pooled event.
 bool EventsArePooled();
 
 }  // namespace herald

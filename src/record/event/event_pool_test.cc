@@ -16,7 +16,7 @@ namespace {
 
 std::shared_ptr<Event> Take() { return TakePooledEvent(MakeMakerId()).event; }
 
-TEST(EventPool, UsesAnEventAgainThatNobodyHasAnyMore) {
+TEST(EventPool, ReusesAReleasedEvent) {
   std::shared_ptr<Event> event = Take();
   const Event* const address = event.get();
   event->message = "first";
@@ -27,14 +27,14 @@ TEST(EventPool, UsesAnEventAgainThatNobodyHasAnyMore) {
   }
 }
 
-TEST(EventPool, LeavesAnEventAloneWhileSomebodyHasIt) {
+TEST(EventPool, DoesNotReuseAnEventThatIsInUse) {
   std::shared_ptr<Event> event = Take();
   const std::shared_ptr<const Event> kept = event;
   event = nullptr;
   EXPECT_NE(Take(), kept);
 }
 
-TEST(EventPool, LeavesAnEventAloneWhileItCouldBeAskedFor) {
+TEST(EventPool, DoesNotReuseAnEventWithAWeakPointer) {
   std::shared_ptr<Event> event = Take();
   const Event* const address = event.get();
   const std::weak_ptr<const Event> known = event;
@@ -43,7 +43,7 @@ TEST(EventPool, LeavesAnEventAloneWhileItCouldBeAskedFor) {
   EXPECT_NE(Take().get(), address);
 }
 
-TEST(EventPool, TellsWhoseEventItWas) {
+TEST(EventPool, ReportsWhetherTheSameMakerUsedTheEvent) {
   const std::uint64_t one = MakeMakerId();
   const std::uint64_t other = MakeMakerId();
   TakePooledEvent(one);
@@ -59,7 +59,7 @@ TEST(EventPool, DoesNotKeepALongMessage) {
   EXPECT_LE(Take()->message.capacity(), 1024u);
 }
 
-TEST(EventPool, TakesEventsBackOnOtherThreads) {
+TEST(EventPool, EventsMayBeReleasedOnOtherThreads) {
   constexpr int kEvents = 5000;  // more than are kept
   for (int i = 0; i < kEvents; ++i) {
     std::shared_ptr<Event> event = Take();
@@ -73,7 +73,7 @@ TEST(EventPool, TakesEventsBackOnOtherThreads) {
 }
 
 // What a recorder leaves in an event must not show up in the next one.
-TEST(EventPool, ARecorderLeavesNothingOfAnEarlierEvent) {
+TEST(EventPool, ARecorderKeepsNothingOfAnEarlierEvent) {
   const ObjectReference pod{.kind = "Pod", .namespace_ = "shop", .name = "web-0", .uid = "u-1"};
   FakeRecorder old_style;
   FakeRecorder new_style({.api = EventApi::kEventsV1});
@@ -108,8 +108,8 @@ TEST(EventPool, ARecorderLeavesNothingOfAnEarlierEvent) {
   EXPECT_TRUE(fourth->last_timestamp.is_zero());
 }
 
-// A text takes the place of an earlier one that may have been longer, or shorter.
-TEST(EventPool, ARecorderSetsTextsOfAnyLength) {
+// A string replaces an earlier one that may have been longer or shorter.
+TEST(EventPool, ARecorderSetsStringsOfAnyLength) {
   FakeRecorder fake;
   Recorder recorder = fake.recorder();
   for (const std::size_t size : {40, 7, 33, 3, 2, 1, 0, 16, 15, 100, 99, 31}) {

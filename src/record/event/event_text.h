@@ -7,10 +7,10 @@
 
 namespace herald {
 
-// An event as client-go's StartLogging prints it. People grep for this text.
+// The line that client-go's StartLogging prints for an event. People search logs for it.
 std::string EventText(const Event& event);
 
-// An event as client-go's StartStructuredLogging says it, with the fields of its style.
+// Logs an event as client-go's StartStructuredLogging does, with the fields of its style.
 void LogEvent(const Event& event, const LogFunction& log);
 
 }  // namespace herald

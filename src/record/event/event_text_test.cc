@@ -41,7 +41,7 @@ TEST(EventTextTest, IsTheLineThatClientGoPrints) {
             R"(type: 'Normal' reason: 'Started' some verbose message: 1)");
 }
 
-TEST(EventTextTest, TheReferenceIsQuotedAsGoQuotesAndTheRestIsNot) {
+TEST(EventTextTest, QuotesOnlyTheReferenceAsGoDoes) {
   Event event = MakeEvent();
   event.involved_object.name = "a\"b\n";
   event.involved_object.uid = std::string("\0\x80", 2);
@@ -52,13 +52,13 @@ TEST(EventTextTest, TheReferenceIsQuotedAsGoQuotesAndTheRestIsNot) {
   EXPECT_TRUE(text.ends_with("reason: 'R'' two\nlines \"as they are\"")) << text;
 }
 
-TEST(EventTextTest, StructuredLoggingSaysTheSameInFields) {
+TEST(EventTextTest, StructuredLoggingHasTheSameFields) {
   EXPECT_EQ(LogLine(MakeEvent()),
             R"("Event occurred" object="baz/foo" fieldPath="spec.containers[2]" kind="Pod" )"
             R"(apiVersion="v1" type="Normal" reason="Started" message="some verbose message: 1")");
 }
 
-TEST(EventTextTest, AnObjectWithoutNamespaceIsItsName) {
+TEST(EventTextTest, AnObjectWithoutNamespaceIsPrintedAsItsName) {
   Event event = MakeEvent();
   event.involved_object.namespace_.clear();
   EXPECT_TRUE(LogLine(event).starts_with(R"("Event occurred" object="foo" )")) << LogLine(event);

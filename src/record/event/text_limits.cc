@@ -7,10 +7,10 @@
 namespace herald {
 namespace {
 
-// What shows that a text was cut.
+// Marks a string that was cut.
 constexpr std::string_view kCut = "...";
 
-// How many bytes of a UTF-8 character may follow its first.
+// The maximum number of bytes of a UTF-8 character after the first.
 constexpr std::size_t kMaxContinuation = 3;
 
 constexpr std::size_t kMaxNamePart = 63;     // behind the slash
@@ -23,7 +23,7 @@ bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsAlphanumeric(char c) { return IsLower(c) || IsUpper(c) || IsDigit(c); }
 
-// Without what is not alphanumeric at either end, and no longer than that.
+// Removes characters that are not alphanumeric from both ends, and cuts to the limit.
 std::string Trimmed(std::string text, std::size_t limit) {
   text.erase(text.begin(), std::ranges::find_if(text, IsAlphanumeric));
   if (text.size() > limit) text.resize(limit);
@@ -31,7 +31,7 @@ std::string Trimmed(std::string text, std::size_t limit) {
   return text;
 }
 
-// One '-' for each character that cannot stand in the part of a name.
+// Replaces each character that is invalid in a part of a name by '-'.
 std::string NamePart(std::string_view text) {
   std::string part;
   for (const char c : text) {
@@ -41,7 +41,7 @@ std::string NamePart(std::string_view text) {
   return Trimmed(std::move(part), kMaxNamePart);
 }
 
-// The labels of a domain, each mended; empty ones are left out.
+// Makes each label of a domain valid, and drops empty ones.
 std::string PrefixPart(std::string_view text) {
   std::string domain;
   while (!text.empty()) {

@@ -6,23 +6,23 @@
 
 namespace herald {
 
-// What a server takes of the texts of an event, in bytes. It refuses a new-style event
-// for one byte more, and an event that is refused is lost.
+// The limits of the strings of an event, in bytes. The server rejects a new-style event that
+// exceeds one of them, and the event would be lost.
 inline constexpr std::size_t kMaxNote = 1024;
 inline constexpr std::size_t kMaxWord = 128;  // action, reason, reportingInstance
 
-// Servers do not limit the message of an old-style event. Readers are told to expect
-// up to 64 KiB, and a message beyond that is a mistake that should not fill etcd.
+// Servers do not limit the message of an old-style event. The API documentation promises readers at
+// most 64 KiB, and a longer message is probably a mistake that should not fill etcd.
 inline constexpr std::size_t kMaxMessage = 64 << 10;
 
-// Cuts a text to `limit` bytes, between characters, and marks the cut with "...". A text
-// that is no UTF-8 has no characters and is cut where it is too long.
+// Cuts a string to `limit` bytes, between characters, and marks the cut with "...". A string that
+// is not valid UTF-8 is cut at the byte.
 void CutText(std::size_t limit, std::string* text);
 
-// The qualified name (`name` or `prefix/name`, as label keys are) that is nearest to a
-// text: what reportingController has to be. What cannot stand there becomes '-', what is
-// too long is cut, a prefix that is no domain is made one or left out, and of nothing
-// comes "unknown". A qualified name stays as it is.
+// Makes a string a qualified name (`name` or `prefix/name`, as label keys), which
+// reportingController must be. Invalid characters become '-', long parts are cut, a prefix that is
+// not a DNS subdomain is made one or dropped, and an empty name becomes "unknown". A qualified name
+// is returned unchanged.
 std::string QualifiedName(std::string_view text);
 
 }  // namespace herald

@@ -30,7 +30,7 @@ TEST(CutTextTest, CutsBetweenCharacters) {
   }
 }
 
-TEST(QualifiedNameTest, MendsAsLittleAsItCan) {
+TEST(QualifiedNameTest, ChangesAsLittleAsPossible) {
   struct Case {
     std::string text;
     std::string expected;
@@ -57,7 +57,7 @@ TEST(QualifiedNameTest, MendsAsLittleAsItCan) {
   }
 }
 
-TEST(QualifiedNameTest, WhateverItIsGivenTheServerTakesTheResult) {
+TEST(QualifiedNameTest, TheServerAcceptsEveryResult) {
   std::mt19937 random(1);
   const std::string letters = "aZ9-_./ \xc3\xa9\xff";
   for (int i = 0; i < 20'000; ++i) {

@@ -21,17 +21,17 @@ namespace {
 
 constexpr std::string_view kMarker = "\x5aHR1";
 constexpr std::size_t kHeaderBytes = 12;   // marker, length, crc
-constexpr std::size_t kPayloadBytes = 10;  // what a payload has at least
-// Above what a server takes of an event and of a patch, so no record is longer.
+constexpr std::size_t kPayloadBytes = 10;  // the minimum size of a payload
+// More than a server accepts as an event and as a patch, so no record is longer.
 constexpr std::size_t kMaxPayload = 2 * kMaxRequestBytes + kPayloadBytes;
 
-// How many bytes are summed in search of whole records, as a multiple of the segment.
-// Chance damage needs next to nothing of it; it bounds what a forged segment can cost.
+// The limit of bytes to checksum in search of intact records, as a multiple of the segment.
+// Accidental damage needs hardly any; it limits the cost of a forged segment.
 constexpr std::size_t kSearchEffort = 4;
 
-// Fewer would hold too few events to be of use.
+// A smaller spool has room for too few events to be useful.
 constexpr std::uint64_t kLeastBytes = 64 << 10;
-// So that dropping the oldest segment never drops most of what there is.
+// So that dropping the oldest segment never drops most of the spool.
 constexpr std::uint64_t kLeastSegments = 4;
 
 constexpr std::string_view kSuffix = ".spool";
@@ -72,7 +72,7 @@ std::optional<SpooledWrite> DecodePayload(std::string_view payload) {
   return write;
 }
 
-// Reads records off a segment and finds its way again where one is damaged.
+// Decodes the records of a segment, and finds the next one after damage.
 class SegmentReader {
  public:
   explicit SegmentReader(std::string_view bytes)
@@ -94,7 +94,7 @@ class SegmentReader {
         if (auto write = DecodePayload(*payload)) {
           segment_.writes.push_back(*std::move(write));
         } else {
-          ++segment_.corrupted;  // whole, but nothing that we ever wrote
+          ++segment_.corrupted;  // intact, but never written by any version
         }
         continue;
       }
@@ -110,7 +110,7 @@ class SegmentReader {
   }
 
  private:
-  // The payload of the record that begins there, if one does.
+  // The payload of the record at this position; nothing if there is no intact record.
   std::optional<std::string_view> RecordAt(std::size_t at) {
     const std::string_view rest = bytes_.substr(at);
     if (rest.size() < kHeaderBytes || !rest.starts_with(kMarker)) return std::nullopt;
@@ -125,8 +125,7 @@ class SegmentReader {
     return payload;
   }
 
-  // Goes to the next whole record at or after `from`; false, and nothing moved, if there
-  // is none.
+  // Moves to the next intact record at or after `from`. False, and does not move, if there is none.
   bool Search(std::size_t from) {
     searching_ = true;
     std::size_t found = bytes_.find(kMarker, from);
@@ -198,7 +197,7 @@ std::string EncodeSpoolRecord(const SpooledWrite& write) {
   return record;
 }
 
-// A file descriptor that is closed at the end. Thread-confined.
+// An owned file descriptor. Thread-confined.
 class Spool::File {
  public:
   File(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
@@ -222,7 +221,7 @@ class Spool::File {
     }
     return true;
   }
-  // Takes back what was written beyond that many bytes.
+  // Removes everything after that many bytes.
   bool CutTo(std::uint64_t bytes) {
     if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return false;
     if (lseek(fd_, static_cast<off_t>(bytes), SEEK_SET) < 0) return false;
@@ -253,7 +252,7 @@ Spool::~Spool() = default;
 
 Result<std::unique_ptr<Spool>> Spool::Open(SpoolOptions options, FaultHook fault) {
   if (options.directory.empty()) {
-    return Status(StatusReason::kInvalid, "the spool has no directory");
+    return Status(StatusReason::kInvalid, "SpoolOptions::directory must not be empty");
   }
   std::unique_ptr<Spool> spool(new Spool(std::move(options), std::move(fault)));
   const Status status = spool->Scan();
@@ -273,20 +272,20 @@ Status Spool::Scan() {
   const std::string& path = options_.directory;
   At("make directory");
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return FromErrno("cannot make the spool's directory", path);
+    return FromErrno("cannot create the directory of the spool", path);
   }
   directory_ = std::make_unique<File>(path, O_RDONLY | O_DIRECTORY);
-  if (!directory_->is_open()) return FromErrno("cannot open the spool's directory", path);
+  if (!directory_->is_open()) return FromErrno("cannot open the directory of the spool", path);
   At("make lock");
   lock_ = std::make_unique<File>(path + "/LOCK", O_RDWR | O_CREAT);
-  if (!lock_->is_open()) return FromErrno("cannot open the lock of the spool", path);
+  if (!lock_->is_open()) return FromErrno("cannot open the lock file of the spool", path);
   if (flock(lock_->fd(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return FromErrno("cannot lock the spool", path);
     return Status(StatusReason::kConflict,
                   fmt::format("the spool {} is in use by another process or another sink", path));
   }
   DIR* const entries = opendir(path.c_str());
-  if (entries == nullptr) return FromErrno("cannot list the spool's directory", path);
+  if (entries == nullptr) return FromErrno("cannot list the directory of the spool", path);
   while (const dirent* entry = readdir(entries)) {  // NOLINT(concurrency-mt-unsafe): our own DIR
     const auto number = NumberOf(entry->d_name);
     if (!number) continue;
@@ -298,7 +297,7 @@ Status Spool::Scan() {
   closedir(entries);
   std::ranges::sort(segments_, {}, &Segment::number);
   if (!segments_.empty()) next_number_ = segments_.back().number + 1;
-  MakeRoom(0);  // the bound may be another one than last time
+  MakeRoom(0);  // max_bytes may be lower than last time
   return Status();
 }
 
@@ -306,8 +305,8 @@ Status Spool::StartSegment() {
   const std::string path = PathOf(next_number_);
   At("make segment");
   auto file = std::make_unique<File>(path, O_WRONLY | O_CREAT | O_EXCL);
-  if (!file->is_open()) return FromErrno("cannot make", path);
-  // From here on the number is used, whatever becomes of the file.
+  if (!file->is_open()) return FromErrno("cannot create", path);
+  // The number is used from here on, even if the file cannot be written.
   segments_.push_back({.number = next_number_++});
   At("begin segment");
   if (!file->Write(kSpoolMagic)) {
@@ -317,7 +316,7 @@ Status Spool::StartSegment() {
   }
   segments_.back().bytes = kSpoolMagic.size();
   bytes_ += kSpoolMagic.size();
-  // The name has to survive the machine with the records.
+  // The name of the file must survive a crash of the machine as well.
   if (options_.sync) directory_->Sync();
   current_ = std::move(file);
   return Status();
@@ -332,7 +331,7 @@ void Spool::EndSegment() {
 
 bool Spool::MakeRoom(std::uint64_t bytes) {
   while (bytes_ + bytes > options_.max_bytes) {
-    // What is being delivered stays: it is about to leave anyway.
+    // The segment that is being delivered is kept: it will be removed soon anyway.
     const std::size_t oldest = is_taken_ ? 1 : 0;
     if (oldest >= segments_.size()) return false;
     if (oldest + 1 == segments_.size()) EndSegment();
@@ -366,7 +365,7 @@ Status Spool::Append(const SpooledWrite& write) {
   }
   const std::uint64_t before = current_->written();
   const std::string_view bytes = record;
-  // Where a test may stop us half-way, half has to be written by then.
+  // For tests that kill the process in the middle of a record.
   const std::size_t half = fault_ ? bytes.size() / 2 : 0;
   At("write record");
   bool good = half == 0 || current_->Write(bytes.substr(0, half));
@@ -376,7 +375,7 @@ Status Spool::Append(const SpooledWrite& write) {
   if (good && options_.sync) good = current_->Sync();
   if (!good) {
     const Status status = FromErrno("cannot write", PathOf(segments_.back().number));
-    // The next record must not come after half of this one.
+    // The next record must not follow a part of this one.
     if (!current_->CutTo(before)) {
       segments_.back().bytes = current_->written();
       bytes_ += current_->written() - before;
@@ -390,7 +389,7 @@ Status Spool::Append(const SpooledWrite& write) {
 }
 
 std::optional<SpoolSegment> Spool::Read(Segment* segment) {
-  // Ours are never larger; what else may lie there is not read into memory.
+  // Segments are never larger. Another file with such a name is not read into memory.
   if (segment->bytes > options_.max_bytes) return std::nullopt;
   std::string bytes;
   File file(PathOf(segment->number), O_RDONLY);
@@ -402,11 +401,11 @@ std::optional<SpoolSegment> Spool::Read(Segment* segment) {
 
 std::optional<SpoolSegment> Spool::Take() {
   while (!segments_.empty()) {
-    // Nobody adds to what is being delivered.
+    // Nothing is appended to a segment that is being delivered.
     if (segments_.size() == 1) EndSegment();
     std::optional<SpoolSegment> segment = Read(&segments_.front());
     if (!segment) {
-      // It may be readable after the next start; until then it must not be in the way.
+      // It may be readable after a restart. Until then it must not block the others.
       ++corrupted_;
       bytes_ -= segments_.front().bytes;
       segments_.pop_front();

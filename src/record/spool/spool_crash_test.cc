@@ -22,11 +22,11 @@ namespace {
 using std::chrono::seconds;
 using Strings = std::vector<std::string>;
 
-// Crashes. A child writes and says what it was told is safe; it is killed at its n-th
-// step, for every n, and whoever comes after it must find all of that and nothing else.
+// Crashes. A child process appends writes and reports those that are safe. It is killed at its
+// n-th step, for every n, and the next process must find all reported writes and no others.
 
-// Runs a function in a child, which dies at the n-th call of the hook; the lines that it
-// told. *finished: it came to its end before.
+// Runs a function in a child process, which is killed at the n-th call of the hook. Returns the
+// lines that it reported. *finished: the function returned before.
 Strings RunAndKill(int n, bool* finished,
                    const std::function<void(const Spool::FaultHook&, int tell)>& run) {
   int ends[2];
@@ -63,12 +63,12 @@ Strings RunAndKill(int n, bool* finished,
   return lines;
 }
 
-void TellLine(int fd, const std::string& line) {
+void ReportLine(int fd, const std::string& line) {
   const std::string text = line + "\n";
   if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(3);
 }
 
-TEST(SpoolCrashTest, WhateverWasReportedIsThereAfterAKillAtAnyStep) {
+TEST(SpoolCrashTest, AppendedWritesSurviveAKillAtAnyStep) {
   constexpr int kMaxSteps = 1000;
   int n = 1;
   for (bool finished = false; !finished && n < kMaxSteps; ++n) {
@@ -83,11 +83,11 @@ TEST(SpoolCrashTest, WhateverWasReportedIsThereAfterAKillAtAnyStep) {
            for (int i = 0; i < 8; ++i) {
              const std::string name = fmt::format("e{}", i);
              if (!(*spool)->Append(Create(name)).ok()) _exit(2);
-             TellLine(tell, name);
+             ReportLine(tell, name);
              if (i != 4) continue;
              // In the middle the first segment is delivered and leaves.
              const auto segment = (*spool)->Take();
-             for (const std::string& gone : NamesOf(segment->writes)) TellLine(tell, "-" + gone);
+             for (const std::string& gone : NamesOf(segment->writes)) ReportLine(tell, "-" + gone);
              (*spool)->Release();
            }
          })) {
@@ -117,7 +117,7 @@ TEST(SpoolCrashTest, WhateverWasReportedIsThereAfterAKillAtAnyStep) {
 }
 
 // The whole pipeline, in a process that is killed from outside at some time or other.
-TEST(SpoolCrashTest, EventsThatEndedAsSpooledAreDeliveredByTheNextProcess) {
+TEST(SpoolCrashTest, TheNextProcessDeliversSpooledEvents) {
   const SpoolDirectory directory;
   const SinkOptions options{
       .max_tries = 1, .spool = SpoolOptions{.directory = directory.path(), .segment_bytes = 4096}};
@@ -143,7 +143,7 @@ TEST(SpoolCrashTest, EventsThatEndedAsSpooledAreDeliveredByTheNextProcess) {
                                   {.reason = "R",
                                    .on_outcome =
                                        [&](Outcome outcome, const Status&) {
-                                         if (outcome == Outcome::kSpooled) TellLine(ends[1], pod);
+                                         if (outcome == Outcome::kSpooled) ReportLine(ends[1], pod);
                                        }},
                                   "{}", pod);
         executor.RunUntilIdle();

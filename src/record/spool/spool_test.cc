@@ -21,7 +21,7 @@ namespace {
 using Strings = std::vector<std::string>;
 using Verb = SinkRequest::Verb;
 
-TEST(SpoolRecordTest, AWriteIsReadAsItWasWritten) {
+TEST(SpoolRecordTest, DecodesWhatWasEncoded) {
   SpooledWrite patch = Create("b", std::string("\xff\0 no text", 10));
   patch.events = 7;
   patch.request.verb = Verb::kPatch;
@@ -53,7 +53,7 @@ TEST(SpoolRecordTest, AWriteIsReadAsItWasWritten) {
   EXPECT_EQ(*segment.writes[1].request.event, *event);
 }
 
-TEST(SpoolRecordTest, TheFormatIsWhatItsDocumentSays) {
+TEST(SpoolRecordTest, TheFormatIsTheDocumentedOne) {
   const std::string record = EncodeSpoolRecord(Create("a"));
   EXPECT_EQ(record.substr(0, 4), "ZHR1");
   const std::string payload = record.substr(12);
@@ -63,7 +63,7 @@ TEST(SpoolRecordTest, TheFormatIsWhatItsDocumentSays) {
   EXPECT_EQ(payload.substr(10, 4), std::string("k8s\0", 4));
 }
 
-TEST(SpoolRecordTest, ATornEndIsNoDamageWhereverItIsTorn) {
+TEST(SpoolRecordTest, ATornEndIsNotCorruption) {
   const std::string first = std::string(kSpoolMagic) + EncodeSpoolRecord(Create("a"));
   const std::string whole = first + EncodeSpoolRecord(Create("b"));
   for (std::size_t length = 0; length <= whole.size(); ++length) {
@@ -78,7 +78,7 @@ TEST(SpoolRecordTest, ATornEndIsNoDamageWhereverItIsTorn) {
 }
 
 // One byte at a time, all over a segment of three records.
-TEST(SpoolRecordTest, ADamagedRecordIsNeitherDeliveredNorInTheWayOfOthers) {
+TEST(SpoolRecordTest, ADamagedRecordIsSkipped) {
   const Strings names = {"a", "b", "c"};
   std::string whole(kSpoolMagic);
   std::vector<std::size_t> ends = {whole.size()};
@@ -102,7 +102,7 @@ TEST(SpoolRecordTest, ADamagedRecordIsNeitherDeliveredNorInTheWayOfOthers) {
   }
 }
 
-TEST(SpoolRecordTest, AForgedSegmentCostsNoMoreThanItsSize) {
+TEST(SpoolRecordTest, TheCostOfAForgedSegmentIsLinear) {
   // Each marker claims all that follows it: without a bound, half a billion bytes.
   std::string forged(kSpoolMagic);
   for (int i = 0; i < 30'000; ++i) forged += std::string("ZHR1\0\0\4\0\0\0\0\0", 12);
@@ -111,7 +111,7 @@ TEST(SpoolRecordTest, AForgedSegmentCostsNoMoreThanItsSize) {
   EXPECT_GE(segment.corrupted, 1u);
 }
 
-TEST(SpoolTest, WhatWasAppendedIsThereAfterARestartInItsOrder) {
+TEST(SpoolTest, AppendedWritesAreInOrderAfterARestart) {
   const SpoolDirectory directory;
   {
     const auto spool = OpenIn(directory);
@@ -142,7 +142,7 @@ TEST(SpoolTest, ASegmentStaysOnDiskUntilItIsReleased) {
   EXPECT_EQ(TakeAll(spool.get()), (Strings{"a", "b"}));
 }
 
-TEST(SpoolTest, OnlyOneMayHaveTheDirectory) {
+TEST(SpoolTest, OnlyOneSpoolMayUseTheDirectory) {
   const SpoolDirectory directory;
   auto spool = OpenIn(directory);
   const auto second = Spool::Open({.directory = directory.path()});
@@ -154,7 +154,7 @@ TEST(SpoolTest, OnlyOneMayHaveTheDirectory) {
   EXPECT_TRUE(Spool::Open({.directory = directory.path()}));
 }
 
-TEST(SpoolTest, SaysWhyItCannotBeOpened) {
+TEST(SpoolTest, ReportsWhyItCannotBeOpened) {
   EXPECT_TRUE(Spool::Open({}).error().Is(StatusReason::kInvalid));
   const SpoolDirectory directory;
   const auto spool = Spool::Open({.directory = directory.path() + "/no/such/place"});
@@ -162,7 +162,7 @@ TEST(SpoolTest, SaysWhyItCannotBeOpened) {
   EXPECT_NE(spool.error().message().find("No such file"), std::string::npos);
 }
 
-TEST(SpoolTest, TheOldestMakeRoomAndAreCounted) {
+TEST(SpoolTest, DropsTheOldestSegmentsAndCountsTheirEvents) {
   const SpoolDirectory directory;
   const SpoolOptions options{.max_bytes = 64 << 10, .segment_bytes = 16 << 10};
   const auto spool = OpenIn(directory, options);
@@ -185,7 +185,7 @@ TEST(SpoolTest, TheOldestMakeRoomAndAreCounted) {
   EXPECT_EQ(left.front(), fmt::format("e{:03}", kWrites - left.size()));
 }
 
-TEST(SpoolTest, WhatIsBeingDeliveredIsNotDroppedToMakeRoom) {
+TEST(SpoolTest, DoesNotDropTheSegmentThatIsBeingDelivered) {
   const SpoolDirectory directory;
   const auto spool = OpenIn(directory, {.max_bytes = 64 << 10, .segment_bytes = 16 << 10});
   ASSERT_TRUE(spool->Append(Create("first")).ok());
@@ -201,7 +201,7 @@ TEST(SpoolTest, WhatIsBeingDeliveredIsNotDroppedToMakeRoom) {
   EXPECT_EQ(NamesOf(spool->Take()->writes).front(), "later");
 }
 
-TEST(SpoolTest, AnEventThatIsTooLargeIsRefused) {
+TEST(SpoolTest, RejectsAnEventThatIsTooLarge) {
   const SpoolDirectory directory;
   const auto spool = OpenIn(directory, {.max_bytes = 64 << 10});
   const Status status = spool->Append(Create("a", std::string(80 << 10, 'x')));
@@ -209,7 +209,7 @@ TEST(SpoolTest, AnEventThatIsTooLargeIsRefused) {
   EXPECT_TRUE(spool->empty());
 }
 
-TEST(SpoolTest, DamageOnDiskIsCountedOnceAndPassedOver) {
+TEST(SpoolTest, CountsDamageOnceAndSkipsIt) {
   const SpoolDirectory directory;
   {
     const auto spool = OpenIn(directory);
@@ -226,7 +226,7 @@ TEST(SpoolTest, DamageOnDiskIsCountedOnceAndPassedOver) {
   EXPECT_EQ(spool->stats().corrupted, 2u);
 }
 
-TEST(SpoolTest, ASegmentThatCannotBeReadIsLeftAloneAndNotInTheWay) {
+TEST(SpoolTest, ASegmentThatCannotBeReadIsSkippedAndKept) {
   if (geteuid() == 0) {
     // Root reads everything; a directory of that name it cannot read either.
   }
@@ -246,7 +246,7 @@ TEST(SpoolTest, ASegmentThatCannotBeReadIsLeftAloneAndNotInTheWay) {
 }
 
 // In a child, because the limit is the process' and its other files have a size, too.
-TEST(SpoolTest, ADiskThatIsFullInTheMiddleOfARecordSpoilsNoOther) {
+TEST(SpoolTest, AFullDiskInTheMiddleOfARecordDamagesNoOther) {
   const SpoolDirectory directory;
   const pid_t child = fork();
   ASSERT_GE(child, 0);

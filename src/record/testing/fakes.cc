@@ -15,7 +15,7 @@
 namespace herald {
 namespace {
 
-// Go prints a map sorted, as map[a:b c:d].
+// A map as Go prints it, sorted: map[a:b c:d].
 std::string MapText(const StringMap& map) {
   std::string text;
   for (const auto& [key, value] : map) {
@@ -28,7 +28,7 @@ std::string KindText(const ObjectReference& object) {
   return fmt::format("{{kind={},apiVersion={}}}", object.kind, object.api_version);
 }
 
-// What the fake of tools/record says.
+// The line of the fake of tools/record.
 std::string OldLine(const Event& event, const FakeRecorder::Options& options) {
   std::string line = fmt::format("{} {} {}", event.type, event.reason, event.message);
   if (options.include_object) line += " involvedObject" + KindText(event.involved_object);
@@ -36,7 +36,7 @@ std::string OldLine(const Event& event, const FakeRecorder::Options& options) {
   return line;
 }
 
-// What that of tools/events says.
+// The line of the fake of tools/events.
 std::string NewLine(const Event& event, const FakeRecorder::Options& options) {
   if (!options.verbose) {
     return fmt::format("{} {} {}", event.type, event.reason, event.message);
@@ -72,13 +72,13 @@ class FakeRecorder::Impl {
         broadcaster_({.incoming_events = options.max_events,
                       .watcher_events = options.max_events,
                       .executor = &executor_}),
-        recorder_(
-            broadcaster_.NewRecorder({.component = "fake",
-                                      .api = options.api,
-                                      .on_outcome =
-                                          [refused = refused_](Outcome outcome, const Status&) {
-                                            if (outcome == Outcome::kDropped) ++*refused;
-                                          }})),
+        recorder_(broadcaster_.NewRecorder(
+            {.component = "fake",
+             .api = options.api,
+             .on_outcome =
+                 [dropped = dropped_before_](Outcome outcome, const Status&) {
+                   if (outcome == Outcome::kDropped) ++*dropped;
+                 }})),
         watcher_(std::move(broadcaster_.Watch()).value()) {}
 
   const Recorder& recorder() const { return recorder_; }
@@ -92,13 +92,14 @@ class FakeRecorder::Impl {
 
   std::uint64_t dropped() {
     executor_.RunUntilIdle();
-    return *refused_ + watcher_->dropped();
+    return *dropped_before_ + watcher_->dropped();
   }
 
  private:
   const Options options_;
-  // How many never reached the watcher. Shared, because the recorder may outlive this.
-  const std::shared_ptr<std::atomic<std::uint64_t>> refused_ =
+  // The number of events that did not reach the watcher. Shared, because the recorder may outlive
+  // this.
+  const std::shared_ptr<std::atomic<std::uint64_t>> dropped_before_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
   Executor executor_{{.threads = 0}};
   Broadcaster broadcaster_;

@@ -20,7 +20,7 @@ ObjectReference Pod() {
   return {.kind = "Pod", .namespace_ = "ns", .name = "web-0", .api_version = "v1"};
 }
 
-TEST(FakeRecorderTest, SaysWhatWasRecordedAsClientGosFakesDo) {
+TEST(FakeRecorderTest, PrintsTheLinesOfClientGosFakes) {
   FakeRecorder fake;
   Recorder recorder = fake.recorder();
   recorder.Event(Pod(), kNormal, "Started", "Started container web");
@@ -32,7 +32,7 @@ TEST(FakeRecorderTest, SaysWhatWasRecordedAsClientGosFakesDo) {
   EXPECT_EQ(fake.Next(), std::nullopt);
 }
 
-TEST(FakeRecorderTest, SaysWhatItIsAboutWhenAsked) {
+TEST(FakeRecorderTest, PrintsTheObjectIfRequested) {
   FakeRecorder fake({.include_object = true});
   fake.recorder().AnnotatedEventf(Pod(), {{"k", "v"}}, kNormal, "R", "m");
   EXPECT_EQ(fake.Next(), "Normal R m involvedObject{kind=Pod,apiVersion=v1} map[k:v]");
@@ -49,7 +49,7 @@ TEST(FakeRecorderTest, RecordsInEitherStyle) {
   EXPECT_EQ(fake.Next(), "Normal Scheduled bound");
 }
 
-TEST(FakeRecorderTest, ItsNewStyleMayBeVerbose) {
+TEST(FakeRecorderTest, NewStyleLinesMayBeVerbose) {
   FakeRecorder fake({.api = EventApi::kEventsV1, .verbose = true});
   const ObjectReference node{.kind = "Node", .name = "n", .api_version = "v1"};
   fake.recorder().Record(Pod(),
@@ -65,18 +65,18 @@ TEST(FakeRecorderTest, ItsNewStyleMayBeVerbose) {
   // Whose kind is not known is left out.
   fake.recorder().Record({.name = "web-0"}, {.reason = "R", .action = "A"}, "m");
   EXPECT_EQ(fake.Next(), "Normal R A m");
-  // Where there is no action, none is asked of the caller.
+  // The action is optional.
   fake.recorder().Event({.name = "web-0"}, kNormal, "R", "m");
   EXPECT_EQ(fake.Next(), "Normal R R m");
 }
 
-TEST(FakeRecorderTest, ItsNewStyleSaysNothingOfAnnotationsUnlessVerbose) {
+TEST(FakeRecorderTest, NewStyleLinesHaveAnnotationsOnlyIfVerbose) {
   FakeRecorder fake({.api = EventApi::kEventsV1});
   fake.recorder().AnnotatedEventf(Pod(), {{"k", "v"}}, kNormal, "R", "m");
   EXPECT_EQ(fake.Next(), "Normal R m");
 }
 
-TEST(FakeRecorderTest, NeverBlocksAndCountsWhatItHadNoRoomFor) {
+TEST(FakeRecorderTest, NeverBlocksAndCountsDroppedEvents) {
   FakeRecorder fake({.max_events = 2});
   Recorder recorder = fake.recorder();
   for (int i = 0; i < 5; ++i) recorder.Eventf(Pod(), kNormal, "R", "{}", i);
@@ -90,14 +90,14 @@ TEST(FakeRecorderTest, NeverBlocksAndCountsWhatItHadNoRoomFor) {
   EXPECT_EQ(fake.dropped(), 4U);
 }
 
-TEST(FakeRecorderTest, RefusesWhatARealOneRefuses) {
+TEST(FakeRecorderTest, RejectsWhatARealRecorderRejects) {
   FakeRecorder fake;
   fake.recorder().Event(Pod(), "Odd", "R", "m");
   EXPECT_EQ(fake.Next(), std::nullopt);
   EXPECT_EQ(fake.dropped(), 0U);
 }
 
-TEST(FakeRecorderTest, ItsRecorderOutlivesIt) {
+TEST(FakeRecorderTest, TheRecorderMayOutliveTheFake) {
   Recorder recorder;
   {
     FakeRecorder fake;
@@ -106,7 +106,7 @@ TEST(FakeRecorderTest, ItsRecorderOutlivesIt) {
   recorder.Event(Pod(), kNormal, "R", "m");
 }
 
-TEST(FakeRecorderTest, ManyThreadsMayRecordWhileOneReads) {
+TEST(FakeRecorderTest, ThreadsMayRecordWhileOneReads) {
   FakeRecorder fake;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -145,7 +145,7 @@ class MemorySinkTest : public ::testing::Test {
   MemorySink sink_;
 };
 
-TEST_F(MemorySinkTest, CreatesAndGivesEachAnIdentity) {
+TEST_F(MemorySinkTest, CreatesEventsWithUidAndResourceVersion) {
   const Result<Event> first = Send(Verb::kCreate, MakeEvent("a"));
   const Result<Event> second = Send(Verb::kCreate, MakeEvent("b"));
   ASSERT_TRUE(first && second);
@@ -154,7 +154,7 @@ TEST_F(MemorySinkTest, CreatesAndGivesEachAnIdentity) {
   EXPECT_EQ(sink_.Events(), (std::vector<Event>{*first, *second}));
 }
 
-TEST_F(MemorySinkTest, RefusesToCreateTwice) {
+TEST_F(MemorySinkTest, RejectsASecondCreate) {
   ASSERT_TRUE(Send(Verb::kCreate, MakeEvent()));
   const Result<Event> again = Send(Verb::kCreate, MakeEvent());
   ASSERT_FALSE(again);
@@ -173,7 +173,7 @@ TEST_F(MemorySinkTest, Patches) {
   EXPECT_FALSE(Send(Verb::kPatch, MakeEvent(), "{")) << "no JSON";
 }
 
-TEST_F(MemorySinkTest, ForgetsWhatExpired) {
+TEST_F(MemorySinkTest, DeletesAnExpiredEvent) {
   ASSERT_TRUE(Send(Verb::kCreate, MakeEvent()));
   sink_.Expire("ns", "web-0.1");
   sink_.Expire("ns", "never there");
@@ -191,7 +191,7 @@ TEST_F(MemorySinkTest, AnUpdateReplacesOrCreates) {
   EXPECT_EQ(sink_.Events()[0].count, 4);
 }
 
-TEST_F(MemorySinkTest, AnswersAsItIsTold) {
+TEST_F(MemorySinkTest, AnswersWithTheFault) {
   sink_.SetFault([](const SinkRequest& request) -> std::optional<Status> {
     if (request.verb == Verb::kCreate) return Status(StatusReason::kUnreachable, "no route");
     return std::nullopt;
@@ -203,8 +203,8 @@ TEST_F(MemorySinkTest, AnswersAsItIsTold) {
   EXPECT_EQ(sink_.Requests().size(), 2U) << "those that failed too";
 }
 
-TEST_F(MemorySinkTest, WritesWhereTheEventSays) {
-  // client-go's typed client refuses an event of another namespace; a sink has no
+TEST_F(MemorySinkTest, WritesToTheNamespaceOfTheEvent) {
+  // client-go's typed client rejects an event of another namespace; a sink has no
   // namespace of its own, and the event's is the only one there is.
   Event other = *MakeEvent();
   other.metadata.namespace_ = "other";
@@ -245,7 +245,7 @@ TEST(BlockingSinkTest, RunsTheFunctionOneRequestAtATime) {
   EXPECT_EQ(answers, 400);
 }
 
-TEST(BlockingSinkTest, PassesOnWhatTheFunctionSays) {
+TEST(BlockingSinkTest, ReturnsTheResultOfTheFunction) {
   const auto sink = MakeBlockingSink(
       [](const SinkRequest&) -> Result<Event> { return Status(StatusReason::kForbidden, "no"); });
   std::optional<Status> status;

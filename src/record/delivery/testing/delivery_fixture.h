@@ -19,7 +19,7 @@ inline Status FromServer(StatusReason reason, int code = 0,
                          std::chrono::seconds retry_after = std::chrono::seconds(0)) {
   return Status({.reason = reason,
                  .code = code,
-                 .message = "the server says so",
+                 .message = "an error of the server",
                  .retry_after = retry_after,
                  .origin = Status::Origin::kServer});
 }
@@ -56,7 +56,7 @@ class ManualSink final : public Sink {
     event.metadata.resource_version = "1";
     first.done(std::move(event));
   }
-  void Refuse(const Status& status) { Pop().done(status); }
+  void Reject(const Status& status) { Pop().done(status); }
 
   Open Pop() {
     Open first = std::move(open.front());
@@ -104,12 +104,12 @@ class DeliveryTest : public ::testing::Test {
     clock_.Advance(by);
     Run();
   }
-  // Until no retry is left that could come.
+  // Advances the time until all retries are over.
   void RunAllRetries() {
     for (int i = 0; i < 20; ++i) Advance(std::chrono::seconds(13));
   }
 
-  // Which also checks that nothing is missing from the accounts.
+  // The statistics, after a check that they are consistent.
   SinkStats Stats(std::size_t sink = 0) {
     const SinkStats stats = broadcaster_->Stats().at(sink);
     EXPECT_EQ(stats.recorded, Ended(stats) + stats.in_flight);
@@ -119,11 +119,12 @@ class DeliveryTest : public ::testing::Test {
   void ExpectAllEnded() {
     const SinkStats stats = Stats();
     EXPECT_EQ(stats.in_flight, 0U);
-    std::map<Outcome, std::uint64_t> told;
-    for (const Outcome outcome : outcomes_) ++told[outcome];
+    std::map<Outcome, std::uint64_t> notified;
+    for (const Outcome outcome : outcomes_) ++notified[outcome];
     for (std::size_t i = 0; i < kOutcomes; ++i) {
       const auto outcome = static_cast<Outcome>(i);
-      EXPECT_EQ(told[outcome], stats[outcome]) << OutcomeName(outcome) << ": told once each";
+      EXPECT_EQ(notified[outcome], stats[outcome])
+          << OutcomeName(outcome) << ": called once per event";
     }
   }
 

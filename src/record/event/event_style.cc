@@ -1,11 +1,11 @@
-#include "record/event/spelling.h"
+#include "record/event/event_style.h"
 
 #include "record/event/text_limits.h"
 
 namespace herald {
 
 std::string ReportingController(std::string_view component, EventApi api, bool upstream_exact) {
-  // core/v1 takes anything.
+  // core/v1 accepts any string.
   if (upstream_exact || api == EventApi::kCoreV1) return std::string(component);
   return QualifiedName(component);
 }
@@ -25,7 +25,7 @@ void FitNewStyle(Event* event) {
   CutText(kMaxNote, &event->message);
 }
 
-std::shared_ptr<const Event> Spelled(const Event& neutral, EventApi api, bool upstream_exact) {
+std::shared_ptr<const Event> InStyleOf(const Event& neutral, EventApi api, bool upstream_exact) {
   auto event = std::make_shared<Event>(neutral);
   const EventSource& source = neutral.source;
   event->reporting_controller = ReportingController(source.component, api, upstream_exact);
