@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/frame_buffer.h"
-#include "client/representation.h"
+#include "client/rest/representation.h"
+#include "client/watch/frame_buffer.h"
 #include "herald/api/codec.h"
 #include "herald/client/rest.h"
 #include "herald/client/rest_sink.h"

@@ -19,7 +19,7 @@
 #include <thread>
 #include <utility>
 
-#include "http/server.h"
+#include "http/server/server.h"
 
 namespace {
 

@@ -25,7 +25,7 @@
 #include <thread>
 #include <vector>
 
-#include "http/client.h"
+#include "http/client/client.h"
 
 namespace herald {
 namespace {

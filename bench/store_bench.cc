@@ -22,9 +22,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/bytes/random.h"
 #include "base/check.h"
-#include "base/random.h"
-#include "store/rocks_store.h"
+#include "store/rocks/store.h"
 #include "store/store.h"
 
 namespace herald::store {

@@ -115,18 +115,21 @@ function(herald_internal_executable target folder sources deps)
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
 endfunction()
 
-# herald_test(<name> DEPS <module>... [SOURCES <file>...] [LABELS <label>...]
-#             [TIMEOUT <seconds>])
+# herald_test([<folder>/]<name> DEPS <module>... [SOURCES <file>...] [LABELS <label>...]
+#             [TIMEOUT <seconds>] [SINGLE_THREADED])
 #
-# One GoogleTest program and one ctest. SOURCES defaults to <name>.cc, LABELS to
-# unit. Labels: unit conformance integration interop install bench fuzz.
-function(herald_test name)
-  if(NOT HERALD_TESTS)
+# One GoogleTest program and one ctest, called <name>. SOURCES defaults to
+# [<folder>/]<name>.cc, LABELS to unit. Labels: unit conformance integration interop
+# install bench fuzz. SINGLE_THREADED: nothing in it runs on a second thread, so
+# ThreadSanitizer can find nothing and its preset leaves the test out.
+function(herald_test path)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SINGLE_THREADED" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  if(NOT HERALD_TESTS OR (arg_SINGLE_THREADED AND HERALD_THREADED_TESTS_ONLY))
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  get_filename_component(name ${path} NAME)
   if(NOT arg_SOURCES)
-    set(arg_SOURCES ${name}.cc)
+    set(arg_SOURCES ${path}.cc)
   endif()
   if(NOT arg_LABELS)
     set(arg_LABELS unit)

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/protobuf_writer.h"
+#include "api/protobuf/writer.h"
 #include "fuzz/read_over.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "http/http1_client.h"
+#include "http/client/http1.h"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "http/fake_connection.h"
-#include "http/http1_server.h"
+#include "http/server/http1.h"
+#include "http/testing/fake_connection.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "http/http2_client.h"
+#include "http/client/http2.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "http/fake_connection.h"
-#include "http/http2_server.h"
+#include "http/server/http2.h"
+#include "http/testing/fake_connection.h"
 
 namespace {
 

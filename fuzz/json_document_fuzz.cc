@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "api/json.h"
-#include "api/json_reader.h"
+#include "api/json/document.h"
+#include "api/json/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);

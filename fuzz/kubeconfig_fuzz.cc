@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "client/exec_plugin.h"
+#include "client/config/exec_plugin.h"
 #include "herald/client/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/patch_internal.h"
+#include "api/patch/internal.h"
 #include "herald/api/codec.h"
 #include "herald/api/patch.h"
 

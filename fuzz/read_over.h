@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "api/full_event.h"
+#include "api/testing/full_event.h"
 #include "herald/api/codec.h"
 
 namespace herald::fuzz {

@@ -12,9 +12,9 @@
 #include "api/continue_token.h"
 #include "api/delete_options.h"
 #include "http/url.h"
-#include "server/negotiation.h"
-#include "server/request_info.h"
-#include "server/request_options.h"
+#include "server/request/negotiation.h"
+#include "server/request/request_info.h"
+#include "server/request/request_options.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "store/rocks_format.h"
+#include "store/rocks/format.h"
 
 namespace herald::store {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "client/frame_buffer.h"
-#include "client/representation.h"
+#include "client/rest/representation.h"
+#include "client/watch/frame_buffer.h"
 
 namespace {
 

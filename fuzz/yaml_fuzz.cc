@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/json.h"
+#include "api/json/document.h"
 #include "api/yaml/yaml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
-#include "base/random.h"
-#include "base/temporary_directory.h"
+#include "base/bytes/random.h"
+#include "base/testing/temporary_directory.h"
+#include "base/thread/mutex.h"
 #include "herald/client/dynamic.h"
 #include "herald/client/informer.h"
 #include "herald/client/rest_sink.h"

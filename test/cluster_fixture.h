@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "herald/client/config.h"
 #include "herald/client/dynamic.h"
 #include "herald/client/rest.h"

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/temporary_directory.h"
+#include "base/testing/temporary_directory.h"
 #include "herald/base/executor.h"
 #include "herald/record/broadcaster.h"
 #include "herald/record/fakes.h"

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 
 namespace herald::testing {
 

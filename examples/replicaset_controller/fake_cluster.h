@@ -16,7 +16,7 @@
 
 #include "herald/client/config.h"
 #include "herald/client/json_value.h"
-#include "http/server.h"
+#include "http/server/server.h"
 
 namespace replicaset_controller {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "api/quote.h"
-#include "base/trimmed.h"
+#include "base/bytes/trimmed.h"
 #include "herald/api/codec.h"
 
 namespace herald {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "api/full_event.h"
-#include "api/protobuf_writer.h"
+#include "api/protobuf/writer.h"
 #include "api/reuse.h"
+#include "api/testing/full_event.h"
 #include "test/golden.h"
 
 namespace herald {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <variant>
 
-#include "api/json.h"
-#include "api/json_writer.h"
+#include "api/json/document.h"
+#include "api/json/writer.h"
 
 namespace herald {
 namespace {

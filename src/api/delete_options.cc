@@ -3,8 +3,8 @@
 #include <utility>
 #include <variant>
 
-#include "api/json.h"
-#include "api/protobuf_reader.h"
+#include "api/json/document.h"
+#include "api/protobuf/reader.h"
 #include "api/quote.h"
 #include "api/type_meta.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "api/protobuf_reader.h"
+#include "api/protobuf/reader.h"
 
 namespace herald {
 namespace {

@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "api/json_decoder.h"
-#include "api/json_reader.h"
-#include "api/object_meta_validation.h"
-#include "base/random.h"
-#include "base/uuid.h"
+#include "api/json/decoder.h"
+#include "api/json/reader.h"
+#include "api/validation/object_meta.h"
+#include "base/bytes/random.h"
+#include "base/bytes/uuid.h"
 
 namespace herald {
 namespace {

@@ -14,10 +14,10 @@
 #include <variant>
 #include <vector>
 
-#include "api/event_list_writer.h"
-#include "api/json_codec.h"
-#include "api/json_encoder.h"
-#include "api/json_writer.h"
+#include "api/json/codec.h"
+#include "api/json/encoder.h"
+#include "api/json/event_list_writer.h"
+#include "api/json/writer.h"
 #include "api/quote.h"
 #include "fmt/format.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/random.h"
+#include "base/bytes/random.h"
 
 namespace herald {
 namespace {

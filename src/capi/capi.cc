@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "capi/cluster_sink.h"
 #include "herald/api/answer.h"
 #include "herald/api/codec.h"

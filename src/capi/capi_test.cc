@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/temporary_directory.h"
+#include "base/testing/temporary_directory.h"
 #include "herald/herald.h"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "herald/client/config.h"
 #include "herald/client/rest.h"
 #include "herald/client/rest_sink.h"

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "herald/api/codec.h"
 #include "herald/client/dynamic.h"
 #include "herald/client/events.h"
@@ -17,7 +17,7 @@
 #include "herald/client/rest.h"
 #include "herald/client/rest_sink.h"
 #include "herald/record/broadcaster.h"
-#include "http/server.h"
+#include "http/server/server.h"
 
 namespace herald {
 namespace {

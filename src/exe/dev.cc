@@ -7,9 +7,9 @@
 #include <array>
 #include <filesystem>
 
-#include "base/base64.h"
+#include "base/bytes/base64.h"
 #include "base/file.h"
-#include "server/certificates.h"
+#include "server/access/certificates.h"
 
 namespace herald {
 namespace {

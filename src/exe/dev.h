@@ -4,7 +4,7 @@
 #include <string>
 
 #include "herald/base/status.h"
-#include "server/daemon.h"
+#include "server/daemon/daemon.h"
 
 namespace herald {
 

@@ -11,8 +11,8 @@
 #include <limits>
 #include <utility>
 
-#include "server/config_file.h"
-#include "server/duration.h"
+#include "base/duration.h"
+#include "server/daemon/config_file.h"
 
 namespace herald {
 namespace {

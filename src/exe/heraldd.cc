@@ -1,5 +1,5 @@
 // heraldd: the event server. Reads flags, starts the Daemon, waits for a signal, stops it.
-// What it is made of, and in which order that is taken down, stands in server/daemon.cc.
+// What it is made of, and in which order that is taken down, stands in server/daemon/daemon.cc.
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -19,18 +19,18 @@
 #include <optional>
 #include <string>
 
-#include "base/trimmed.h"
+#include "base/bytes/trimmed.h"
+#include "base/duration.h"
 #include "exe/dev.h"
 #include "exe/flags.h"
 #include "exe/log.h"
 #include "http/url.h"
+#include "server/access/certificates.h"
 #include "server/api.h"
-#include "server/certificates.h"
-#include "server/control_socket.h"
-#include "server/daemon.h"
-#include "server/duration.h"
-#include "server/retention.h"
-#include "store/admin.h"
+#include "server/daemon/control_socket.h"
+#include "server/daemon/daemon.h"
+#include "server/events/retention.h"
+#include "store/rocks/admin.h"
 
 namespace herald {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "api/json_writer.h"
+#include "api/json/writer.h"
 
 namespace herald {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/lru_map.h"
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 
 namespace herald {
 namespace {

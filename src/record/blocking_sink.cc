@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "herald/record/sink.h"
 
 namespace herald {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/strand.h"
+#include "base/thread/strand.h"
 #include "herald/base/clock.h"
 #include "herald/base/executor.h"
 

@@ -6,7 +6,7 @@
 #include <exception>
 #include <utility>
 
-#include "base/copy_bytes.h"
+#include "base/bytes/copy_bytes.h"
 #include "herald/api/reference.h"
 #include "record/event/event_style.h"
 #include "record/event/text_limits.h"

@@ -11,11 +11,11 @@
 #include "herald/base/log.h"
 #include "herald/base/status.h"
 #include "http/message.h"
-#include "http/server.h"
-#include "server/cors.h"
-#include "server/identity.h"
-#include "server/list_budget.h"
-#include "server/request_info.h"
+#include "http/server/server.h"
+#include "server/access/cors.h"
+#include "server/access/identity.h"
+#include "server/events/list_budget.h"
+#include "server/request/request_info.h"
 #include "store/store.h"
 
 namespace herald::server {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "herald/api/codec.h"
-#include "server/openapi.h"
-#include "server/test_responder.h"
-#include "store/forwarding_store.h"
-#include "store/memory_store.h"
+#include "server/discovery/openapi.h"
+#include "server/testing/responder.h"
+#include "store/memory/store.h"
+#include "store/testing/forwarding_store.h"
 
 namespace herald::server {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "base/bytes/trimmed.h"
 #include "base/file.h"
-#include "base/trimmed.h"
 
 namespace herald::store {
 namespace {

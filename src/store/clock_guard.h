@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "herald/base/clock.h"
 #include "herald/base/log.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "herald/base/executor.h"
 #include "herald/base/status.h"
 #include "store/store.h"

@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "api/delete_options.h"
-#include "api/event_list_writer.h"
-#include "api/indent_json.h"
-#include "api/patch_text.h"
+#include "api/json/event_list_writer.h"
+#include "api/json/indent.h"
+#include "api/patch/patch_text.h"
 #include "api/yaml/yaml.h"
 #include "herald/api/codec.h"
 #include "herald/api/patch.h"

@@ -23,9 +23,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/free_port.h"
-#include "base/temporary_directory.h"
-#include "http/client.h"
+#include "base/testing/free_port.h"
+#include "base/testing/temporary_directory.h"
+#include "http/client/client.h"
 
 namespace herald {
 namespace {

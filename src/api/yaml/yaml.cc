@@ -19,8 +19,8 @@
 #include <variant>
 #include <vector>
 
-#include "api/json.h"
-#include "api/json_writer.h"
+#include "api/json/document.h"
+#include "api/json/writer.h"
 #include "api/quote.h"
 #include "base/check.h"
 

@@ -4,8 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/bytes/prefetch.h"
 #include "base/check.h"
-#include "base/prefetch.h"
 
 namespace herald {
 namespace {

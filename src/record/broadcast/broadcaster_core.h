@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "herald/record/broadcaster.h"
 #include "record/broadcast/event_handler.h"
 #include "record/channel/channel.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "herald/record/broadcaster.h"
 #include "record/channel/published.h"
 

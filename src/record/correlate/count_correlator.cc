@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "api/json_writer.h"
+#include "api/json/writer.h"
 #include "api/quote.h"
 #include "herald/api/reference.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/token_bucket.h"
+#include "base/limit/token_bucket.h"
 #include "herald/record/correlation.h"
 #include "record/correlate/correlator.h"
 #include "record/correlate/event_key.h"

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/random.h"
+#include "base/bytes/random.h"
 
 namespace herald {
 namespace {

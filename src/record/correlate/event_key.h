@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/copy_bytes.h"
+#include "base/bytes/copy_bytes.h"
 
 namespace herald {
 

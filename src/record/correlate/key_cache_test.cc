@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/bytes/random.h"
 #include "base/lru_map.h"
-#include "base/random.h"
 
 namespace herald {
 namespace {

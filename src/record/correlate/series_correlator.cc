@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "api/json_writer.h"
+#include "api/json/writer.h"
 #include "record/correlate/key_cache.h"
 #include "record/event/text_limits.h"
 

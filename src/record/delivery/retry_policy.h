@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "base/random.h"
+#include "base/bytes/random.h"
 #include "herald/base/status.h"
 #include "herald/record/broadcaster.h"
 #include "herald/record/sink.h"

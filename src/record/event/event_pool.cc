@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
-#include "base/prefetch.h"
+#include "base/bytes/prefetch.h"
+#include "base/thread/mutex.h"
 
 namespace herald {
 namespace {

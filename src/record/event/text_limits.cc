@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/object_meta_validation.h"
+#include "api/validation/object_meta.h"
 
 namespace herald {
 namespace {

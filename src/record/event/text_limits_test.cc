@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "api/object_meta_validation.h"
+#include "api/validation/object_meta.h"
 
 namespace herald {
 namespace {

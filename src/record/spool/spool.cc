@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/crc32c.h"
+#include "base/bytes/crc32c.h"
 #include "herald/api/codec.h"
 
 namespace herald {

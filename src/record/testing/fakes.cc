@@ -8,8 +8,8 @@
 #include <memory>
 #include <utility>
 
-#include "base/mutex.h"
-#include "base/uuid.h"
+#include "base/bytes/uuid.h"
+#include "base/thread/mutex.h"
 #include "herald/api/patch.h"
 
 namespace herald {

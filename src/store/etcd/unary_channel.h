@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "herald/base/status.h"
-#include "http/client.h"
-#include "store/etcd/etcd_error.h"
+#include "http/client/client.h"
+#include "store/etcd/error.h"
 
 namespace herald::store {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/temporary_directory.h"
+#include "base/testing/temporary_directory.h"
 #include "record/spool/spool.h"
 
 namespace herald {

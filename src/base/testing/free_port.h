@@ -1,0 +1,36 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "base/bytes/random.h"
+#include "base/check.h"
+
+namespace herald {
+
+// A port of 127.0.0.1 for a server that a test starts, that nobody listens on at the moment. It
+// is below those that Linux gives to whoever takes any, so that no connection gets it by chance
+// before the server has it, or while the server is down.
+inline std::uint16_t FreePort() {
+  constexpr std::uint16_t kFirst = 10'000;
+  constexpr std::uint16_t kEnd = 32'768;
+  Random random(RandomSeed());
+  for (;;) {
+    const auto port = static_cast<std::uint16_t>(kFirst + random.Next() % (kEnd - kFirst));
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    HERALD_CHECK(fd >= 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    const bool free = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    ::close(fd);
+    if (free) return port;
+  }
+}
+
+}  // namespace herald

@@ -1,0 +1,407 @@
+#include "herald/client/leader_election.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/bytes/random.h"
+#include "base/thread/mutex.h"
+#include "client/rest/await.h"
+#include "client/rest/requests.h"
+#include "client/rest/rest_impl.h"
+#include "herald/api/time.h"
+#include "herald/client/dynamic.h"
+
+namespace herald {
+namespace {
+
+// client-go's JitterFactor: a candidate waits between one and 2.2 retry periods.
+constexpr double kJitter = 1.2;
+// A renewal that was under way may change the Lease once more while it is being given back.
+constexpr int kResignTries = 3;
+
+const Resource& Leases() {
+  static const Resource leases{"coordination.k8s.io", "v1", "leases"};
+  return leases;
+}
+
+Status Invalid(std::string_view what) {
+  return Status(StatusReason::kBadRequest, fmt::format("leader election: {}", what));
+}
+
+Status Check(const LeaderElectionOptions& options) {
+  if (options.name.empty()) return Invalid("name is empty");
+  if (options.namespace_.empty()) return Invalid("namespace is empty");
+  if (options.identity.empty()) return Invalid("identity is empty");
+  if (options.retry_period.count() <= 0) return Invalid("retry_period must be above 0");
+  if (options.lease_duration <= options.renew_deadline) {
+    return Invalid("lease_duration must be greater than renew_deadline");
+  }
+  if (options.renew_deadline <= kJitter * options.retry_period) {
+    return Invalid("renew_deadline must be greater than 1.2 times retry_period");
+  }
+  return {};
+}
+
+}  // namespace
+
+// Confined to the transport's thread, but for what mu_ guards. One request or one timer is
+// under way at a time, besides the timer of the deadline.
+class LeaderElector::Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(std::shared_ptr<RestClient> rest, LeaderElectionOptions options)
+      : rest_(std::move(rest)),
+        options_(std::move(options)),
+        recorder_(options_.recorder),
+        random_(options_.seed != 0 ? options_.seed : RandomSeed()) {}
+
+  void Start() {
+    transport().Post([self = shared_from_this()] { self->Try(); });
+  }
+
+  void Stop() {
+    stop_.request_stop();
+    MutexLock lock(mu_);
+    state_ = State::kEnded;
+    // A callback that is running is waited for, unless it is the one that calls.
+    while (teller_ && *teller_ != std::this_thread::get_id()) idle_.Wait(lock);
+  }
+
+  void Resign(StatusDone done) {
+    Stop();
+    transport().Post([self = shared_from_this(), done = std::move(done)]() mutable {
+      if (!self->IsOurs()) return done(Status());
+      self->GiveBack(kResignTries, std::move(done));
+    });
+  }
+
+  bool IsLeader() const {
+    const MutexLock lock(mu_);
+    return state_ == State::kLeading && clock().Steady() < deadline_;
+  }
+
+  std::string leader() const {
+    const MutexLock lock(mu_);
+    return leader_;
+  }
+
+ private:
+  enum class State : std::uint8_t { kCandidate, kLeading, kEnded };
+  using LeaseDone = std::function<void(Result<Object>)>;
+
+  Transport& transport() const { return rest_->impl().transport(); }
+  const Clock& clock() const { return transport().clock(); }
+
+  State SeenState() const {
+    const MutexLock lock(mu_);
+    return state_;
+  }
+
+  bool IsOurs() const { return seen_.json["spec"]["holderIdentity"].String() == options_.identity; }
+
+  // One attempt to get the Lease, or to keep it.
+  void Try() {
+    const State state = SeenState();
+    if (state == State::kEnded) return;
+    tried_at_ = clock().Steady();
+    // A leader need not look: nobody else writes to its Lease, and if somebody did, the
+    // version that goes with the renewal says so.
+    if (state == State::kLeading) {
+      Write("PUT", Claimed(), [self = shared_from_this()](Result<Object> lease) {
+        if (lease) return self->OnHeld(std::move(*lease));
+        self->Log(LogLevel::kDebug, "The lease was not renewed", lease.error());
+        // No answer is no news; an answer may say that somebody else has it.
+        if (lease.error().origin() != Status::Origin::kServer) return self->TryLater();
+        self->Look();
+      });
+    } else {
+      Look();
+    }
+  }
+
+  void Look() {
+    if (SeenState() == State::kEnded) return;
+    Send(ResourceRequest(Leases(), "GET", options_.namespace_, options_.name),
+         [self = shared_from_this()](Result<Object> lease) { self->OnSeen(std::move(lease)); });
+  }
+
+  void OnSeen(Result<Object> lease) {
+    if (!lease && lease.error().Is(StatusReason::kNotFound)) {
+      seen_ = Object();
+      return Write("POST", Claimed(), [self = shared_from_this()](Result<Object> made) {
+        self->OnWritten(std::move(made));
+      });
+    }
+    if (!lease) {
+      Log(LogLevel::kWarn, "The lease cannot be read", lease.error());
+      return TryLater();
+    }
+    See(std::move(*lease));
+    const JsonValue& spec = seen_.json["spec"];
+    const std::string& holder = spec["holderIdentity"].String();
+    if (!holder.empty() && holder != options_.identity) {
+      if (SeenState() == State::kLeading) return Lose("another has taken the lease");
+      const std::chrono::seconds duration(spec["leaseDurationSeconds"].Int());
+      if (clock().Steady() < seen_at_ + duration) return TryLater();
+    }
+    if (SeenState() == State::kEnded) return;
+    Write("PUT", Claimed(), [self = shared_from_this()](Result<Object> written) {
+      self->OnWritten(std::move(written));
+    });
+  }
+
+  void OnWritten(Result<Object> lease) {
+    if (lease) return OnHeld(std::move(*lease));
+    // A conflict is ordinary: another candidate was faster.
+    const bool ordinary =
+        lease.error().Is(StatusReason::kConflict) || lease.error().Is(StatusReason::kAlreadyExists);
+    Log(ordinary ? LogLevel::kDebug : LogLevel::kWarn, "The lease was not written", lease.error());
+    TryLater();
+  }
+
+  // The server has written us down as the holder.
+  void OnHeld(Object lease) {
+    See(std::move(lease));
+    bool started = false;
+    {
+      const MutexLock lock(mu_);
+      if (state_ == State::kEnded) return;
+      // From the time of the request: that is the earliest at which others saw it.
+      deadline_ = tried_at_ + options_.renew_deadline;
+      started = state_ == State::kCandidate;
+      state_ = State::kLeading;
+    }
+    ArmDeadline();
+    if (started) {
+      recorder_.Eventf(seen_.Reference(), kNormal, "LeaderElection", "{} became leader",
+                       options_.identity);
+      Tell(options_.on_started_leading);
+    }
+    TryLater();
+  }
+
+  void Lose(std::string_view why) {
+    {
+      const MutexLock lock(mu_);
+      if (state_ != State::kLeading) return;
+      // The end comes first, so that the callback finds it; hence no Tell(), which would
+      // not tell any more.
+      state_ = State::kEnded;
+      teller_ = std::this_thread::get_id();
+    }
+    stop_.request_stop();
+    Log(LogLevel::kError, "The lease is lost", Status(StatusReason::kConflict, std::string(why)));
+    recorder_.Eventf(seen_.Reference(), kNormal, "LeaderElection", "{} stopped leading",
+                     options_.identity);
+    Call(options_.on_stopped_leading);
+  }
+
+  void ArmDeadline() {
+    if (deadline_armed_) return;
+    deadline_armed_ = true;
+    SteadyTime deadline;
+    {
+      const MutexLock lock(mu_);
+      deadline = deadline_;
+    }
+    transport().PostAfter(deadline - clock().Steady(), [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (!self) return;
+      self->deadline_armed_ = false;
+      if (self->SeenState() != State::kLeading) return;
+      if (self->IsLeader()) return self->ArmDeadline();  // renewed meanwhile
+      self->Lose("it was not renewed in time");
+    });
+  }
+
+  void TryLater() {
+    const State state = SeenState();
+    if (state == State::kEnded) return;
+    std::chrono::duration<double, std::nano> wait = options_.retry_period;
+    if (state == State::kCandidate) wait *= 1 + kJitter * random_.Unit();
+    transport().PostAfter(std::chrono::duration_cast<std::chrono::nanoseconds>(wait),
+                          [weak = weak_from_this()] {
+                            if (const auto self = weak.lock()) self->Try();
+                          });
+  }
+
+  // Remembers the Lease, and when it last changed.
+  void See(Object lease) {
+    const bool changed = lease.json["spec"] != seen_.json["spec"];
+    seen_ = std::move(lease);
+    if (changed) seen_at_ = clock().Steady();
+    const std::string& holder = seen_.json["spec"]["holderIdentity"].String();
+    {
+      const MutexLock lock(mu_);
+      if (leader_ == holder) return;
+      leader_ = holder;
+    }
+    if (options_.on_new_leader && !holder.empty()) {
+      Tell([this, &holder] { options_.on_new_leader(holder); });
+    }
+  }
+
+  // The Lease as it was last seen, with us as its holder.
+  JsonValue Claimed() const {
+    const std::string now = MicroTime(clock().Now()).ToString();
+    JsonValue lease = Named();
+    JsonValue& spec = lease.Member("spec");
+    spec.Member("holderIdentity") = options_.identity;
+    spec.Member("leaseDurationSeconds") = options_.lease_duration.count();
+    spec.Member("renewTime") = now;
+    if (!IsOurs()) {
+      // The first holder of a new Lease is no transition.
+      const bool made = seen_.json["spec"].is_null();
+      spec.Member("acquireTime") = now;
+      spec.Member("leaseTransitions") = made ? 0 : spec["leaseTransitions"].Int() + 1;
+    }
+    return lease;
+  }
+
+  // What it looks like when nobody has it; client-go gives it back in the same form.
+  JsonValue Freed() const {
+    const std::string now = MicroTime(clock().Now()).ToString();
+    JsonValue lease = Named();
+    JsonValue& spec = lease.Member("spec");
+    spec.Member("holderIdentity") = "";
+    spec.Member("leaseDurationSeconds") = 1;
+    spec.Member("renewTime") = now;
+    spec.Member("acquireTime") = now;
+    return lease;
+  }
+
+  JsonValue Named() const {
+    JsonValue lease = seen_.json;
+    lease.Member("apiVersion") = Leases().api_version();
+    lease.Member("kind") = "Lease";
+    lease.Member("metadata").Member("name") = options_.name;
+    lease.Member("metadata").Member("namespace") = options_.namespace_;
+    return lease;
+  }
+
+  void GiveBack(int tries, StatusDone done) {
+    Write("PUT", Freed(),
+          [self = shared_from_this(), tries,
+           done = std::move(done)](const Result<Object>& lease) mutable {
+            if (lease) return done(Status());
+            if (!lease.error().Is(StatusReason::kConflict) || tries <= 1)
+              return done(lease.error());
+            self->Send(
+                ResourceRequest(Leases(), "GET", self->options_.namespace_, self->options_.name),
+                [self, tries, done = std::move(done)](Result<Object> seen) mutable {
+                  if (!seen) return done(seen.error());
+                  self->seen_ = std::move(*seen);
+                  if (!self->IsOurs()) return done(Status());
+                  self->GiveBack(tries - 1, std::move(done));
+                },
+                {});
+          },
+          {});
+  }
+
+  void Write(std::string_view method, const JsonValue& lease, LeaseDone done) {
+    Write(method, lease, std::move(done), stop_.get_token());
+  }
+  void Write(std::string_view method, const JsonValue& lease, LeaseDone done,
+             const std::stop_token& stop) {
+    RestRequest request = ResourceRequest(Leases(), method, options_.namespace_,
+                                          method == "POST" ? "" : options_.name);
+    request.content_type = "application/json";
+    lease.AppendTo(&request.body);
+    Send(std::move(request), std::move(done), stop);
+  }
+
+  void Send(RestRequest request, LeaseDone done) {
+    Send(std::move(request), std::move(done), stop_.get_token());
+  }
+  void Send(RestRequest request, LeaseDone done, const std::stop_token& stop) {
+    // Tries are ours to count, and an answer that comes later is of no use.
+    request.timeout = options_.renew_deadline;
+    request.max_retries = 0;
+    rest_->Send(
+        std::move(request),
+        [done = std::move(done)](Result<RestResponse> response) {
+          if (!response) return done(response.error());
+          Result<JsonValue> json = JsonValue::Parse(response->body);
+          if (!json) return done(json.error());
+          done(Object{std::move(*json)});
+        },
+        stop);
+  }
+
+  // Calls a callback, unless stopped.
+  void Tell(const std::function<void()>& callback) {
+    if (!callback) return;
+    {
+      const MutexLock lock(mu_);
+      if (state_ == State::kEnded) return;
+      teller_ = std::this_thread::get_id();
+    }
+    Call(callback);
+  }
+  // REQUIRES: teller_ is set
+  void Call(const std::function<void()>& callback) {
+    try {
+      if (callback) callback();
+    } catch (const std::exception& e) {
+      Log(LogLevel::kError, "A callback of the leader election threw an exception",
+          Status(StatusReason::kInternalError, e.what()));
+    } catch (...) {
+      Log(LogLevel::kError, "A callback of the leader election threw an exception", Status());
+    }
+    const MutexLock lock(mu_);
+    teller_.reset();
+    idle_.NotifyAll();
+  }
+
+  void Log(LogLevel level, std::string_view message, const Status& why) const {
+    if (!options_.log || why.Is(StatusReason::kCancelled)) return;
+    const std::string lease = options_.namespace_ + "/" + options_.name;
+    options_.log(
+        {.level = level, .message = message, .fields = {{"lease", lease}, {"why", why.message()}}});
+  }
+
+  const std::shared_ptr<RestClient> rest_;
+  const LeaderElectionOptions options_;
+  std::stop_source stop_;
+  Recorder recorder_;
+  Random random_;
+
+  Object seen_;          // the Lease; null JSON where there is none
+  SteadyTime seen_at_;   // when its spec last changed
+  SteadyTime tried_at_;  // when the attempt under way began
+  bool deadline_armed_ = false;
+
+  // Guards what other threads look at. No callback runs under it.
+  mutable Mutex mu_;
+  CondVar idle_;
+  State state_ GUARDED_BY(mu_) = State::kCandidate;
+  SteadyTime deadline_ GUARDED_BY(mu_);
+  std::string leader_ GUARDED_BY(mu_);
+  std::optional<std::thread::id> teller_ GUARDED_BY(mu_);  // while a callback runs
+};
+
+Result<std::unique_ptr<LeaderElector>> LeaderElector::Open(std::shared_ptr<RestClient> rest,
+                                                           LeaderElectionOptions options) {
+  if (Status status = Check(options); !status.ok()) return status;
+  return std::unique_ptr<LeaderElector>(
+      new LeaderElector(std::make_shared<Core>(std::move(rest), std::move(options))));
+}
+
+LeaderElector::LeaderElector(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+LeaderElector::~LeaderElector() { Stop(); }
+
+void LeaderElector::Start() { core_->Start(); }
+void LeaderElector::Stop() { core_->Stop(); }
+Status LeaderElector::Resign() {
+  return AwaitStatus([this](StatusDone done) { core_->Resign(std::move(done)); });
+}
+void LeaderElector::Resign(StatusDone done) { core_->Resign(std::move(done)); }
+bool LeaderElector::IsLeader() const { return core_->IsLeader(); }
+std::string LeaderElector::leader() const { return core_->leader(); }
+
+}  // namespace herald

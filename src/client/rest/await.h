@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/thread/mutex.h"
+#include "herald/base/status.h"
+
+namespace herald {
+
+// Makes a blocking call of one with a callback: calls start(done) and waits for done.
+template <typename T, typename Start>
+Result<T> Await(Start&& start) {
+  struct State {
+    Mutex mu;
+    CondVar ready;
+    std::optional<Result<T>> result GUARDED_BY(mu);
+  };
+  // Shared, because the callback may still be on its way out when the caller goes on.
+  const auto state = std::make_shared<State>();
+  std::forward<Start>(start)(std::function<void(Result<T>)>([state](Result<T> result) {
+    const MutexLock lock(state->mu);
+    state->result.emplace(std::move(result));
+    state->ready.NotifyAll();
+  }));
+  MutexLock lock(state->mu);
+  for (;;) {
+    if (std::optional<Result<T>>& result = state->result) return std::move(*result);
+    state->ready.Wait(lock);
+  }
+}
+
+// A Result of nothing.
+struct Nothing {};
+
+// The same where only success or failure is told.
+template <typename Start>
+Status AwaitStatus(Start&& start) {
+  const Result<Nothing> result = Await<Nothing>([&](std::function<void(Result<Nothing>)> done) {
+    start([done = std::move(done)](const Status& status) {
+      if (status.ok()) return done(Nothing());
+      done(status);
+    });
+  });
+  return result ? Status() : result.error();
+}
+
+}  // namespace herald

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "client/rest/representation.h"
+#include "client/watch/frame_buffer.h"
+#include "herald/client/rest.h"
+
+namespace herald {
+
+// Starts one watch: a stream of frames, then its end. A frame that cannot be read ends
+// it with that error, and so does a stream that stops in the middle of one. Both functions run
+// on the client's thread.
+//
+// All frames are read into one, so that those that on_frame does not move away cost no memory.
+template <typename T>
+void StartWatch(RestClient& rest, RestRequest request, Representation<T> representation,
+                std::function<void(typename Representation<T>::Frame&&)> on_frame,
+                std::function<void(const Status&)> on_end, const std::stop_token& stop) {
+  // Confined to the client's thread.
+  struct State {
+    State(Representation<T> r, std::function<void(typename Representation<T>::Frame&&)> f,
+          std::function<void(const Status&)> e)
+        : representation(std::move(r)), on_frame(std::move(f)), on_end(std::move(e)) {}
+    const Representation<T> representation;
+    const std::function<void(typename Representation<T>::Frame&&)> on_frame;
+    const std::function<void(const Status&)> on_end;
+    const Codec* codec = nullptr;
+    std::optional<FrameBuffer> buffer{};
+    typename Representation<T>::Frame frame{};  // the last, or what was left of it
+    std::stop_source stop{};
+    Status broken{};
+  };
+  auto state =
+      std::make_shared<State>(std::move(representation), std::move(on_frame), std::move(on_end));
+  // What cannot be read must not be read on, so that the stream needs a stop of its own.
+  auto forward = std::make_shared<std::stop_callback<std::function<void()>>>(
+      stop, [source = state->stop]() mutable { source.request_stop(); });
+  request.accept = state->representation.accept();
+  RestClient::StreamCallbacks stream;
+  stream.head = [state](std::string_view content_type) {
+    state->codec = &state->representation.StreamCodec(content_type);
+    state->buffer.emplace(*state->codec);
+  };
+  stream.data = [state](std::string_view bytes) {
+    if (!state->broken.ok() || !state->buffer) return;
+    state->broken = state->buffer->Append(bytes, [&state](std::string_view payload) {
+      // After a stop nothing more is told.
+      if (state->stop.stop_requested()) {
+        return Status(StatusReason::kCancelled, "the watch was stopped");
+      }
+      Status unreadable = state->representation.ReadFrame(*state->codec, payload, &state->frame);
+      if (unreadable.ok()) state->on_frame(std::move(state->frame));
+      return unreadable;
+    });
+    if (!state->broken.ok()) state->stop.request_stop();
+  };
+  stream.done = [state, forward](const Status& status) {
+    Status end = state->broken.ok() ? status : state->broken;
+    if (end.ok() && state->buffer && state->buffer->cut_off()) {
+      end = Status(StatusReason::kUnreachable, "the watch ended in the middle of a frame");
+    }
+    if (state->on_end) state->on_end(end);
+  };
+  rest.Stream(std::move(request), std::move(stream), state->stop.get_token());
+}
+
+}  // namespace herald

@@ -1,0 +1,612 @@
+#include "http/server/http2.h"
+
+#include <fmt/core.h>
+#include <nghttp2/nghttp2.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+
+namespace herald::http {
+
+// One request and its answer.
+struct Http2Server::Stream {
+  // How far the body has come.
+  enum class Body : std::uint8_t {
+    kUndecided,  // the handler has not asked for it: what the peer sends unasked is held
+    kReading,    // the handler waits for it
+    kOver,       // handed over, or not wanted: what still comes is dropped
+  };
+
+  explicit Stream(std::int32_t number) : id(number) {}
+
+  const std::int32_t id;
+  Request request{};
+  std::string body{};
+  Body reading = Body::kUndecided;
+  std::size_t fields = 0;
+  int refusal = 0;       // the status with which it is refused, once its head is known to be bad
+  bool is_head = false;  // the method is HEAD
+  bool expects_continue = false;
+  bool ended = false;                    // the request is complete
+  bool submitted = false;                // nghttp2 has the head of the answer
+  bool deferred = false;                 // nghttp2 waits for more of the body
+  bool finite = false;                   // the answer is whole, or its end will come soon
+  std::optional<std::size_t> length{};   // content-length
+  std::size_t unconsumed = 0;            // received and not given back to the windows
+  SteadyTime began{};                    // when the body was asked for
+  SteadyTime progress{};                 // the peer last let us send
+  ReadRate rate{};                       // of the answer, while some of it waits
+  std::optional<SteadyTime> answered{};  // all of the answer has been sent
+  std::shared_ptr<Answer> answer{};
+};
+
+namespace {
+
+std::string_view View(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+nghttp2_nv Field(std::string_view name, std::string_view value) {
+  // nghttp2 copies both; its interface has no const.
+  return {const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(name.data())),
+          const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(value.data())),
+          name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
+}
+
+// Whether we reset a stream because of what the peer did to it, rather than for reasons
+// of our own.
+bool IsPeersFault(std::uint32_t code) {
+  return code != NGHTTP2_NO_ERROR && code != NGHTTP2_INTERNAL_ERROR && code != NGHTTP2_CANCEL;
+}
+
+}  // namespace
+
+// nghttp2's view of us.
+struct Http2Server::Callbacks {
+  static Http2Server& Self(void* user_data) { return *static_cast<Http2Server*>(user_data); }
+
+  static int OnBeginFrame(nghttp2_session* /*session*/, const nghttp2_frame_hd* head,
+                          void* user_data) {
+    Http2Server& self = Self(user_data);
+    if (std::exchange(self.block_ignored_, head->type == NGHTTP2_HEADERS))
+      self.Charge(self.resets_, kResets, "heads of closed streams");
+    switch (head->type) {
+      case NGHTTP2_HEADERS:
+      case NGHTTP2_CONTINUATION:  // counted by the guard
+        break;
+      case NGHTTP2_DATA:
+        if (head->length == 0 && (head->flags & NGHTTP2_FLAG_END_STREAM) == 0)
+          self.Charge(self.controls_, kControls, "empty DATA");
+        break;
+      case NGHTTP2_RST_STREAM:
+        self.Charge(self.resets_, kResets, "streams reset");
+        break;
+      case NGHTTP2_WINDOW_UPDATE:
+        if (--self.updates_left_ < 0) self.Cut(NGHTTP2_ENHANCE_YOUR_CALM, "WINDOW_UPDATE");
+        break;
+      case NGHTTP2_SETTINGS:
+        self.Charge(self.controls_, kControls, "SETTINGS");
+        break;
+      case NGHTTP2_PING:
+        self.Charge(self.controls_, kControls, "PING");
+        break;
+      default:
+        self.Charge(self.controls_, kControls, "PRIORITY");
+        break;
+    }
+    return 0;
+  }
+
+  static int OnInvalidFrame(nghttp2_session* /*session*/, const nghttp2_frame* frame, int /*error*/,
+                            void* user_data) {
+    Http2Server& self = Self(user_data);
+    if (frame->hd.type == NGHTTP2_HEADERS) {
+      self.block_ignored_ = false;  // counted when it is answered with RST_STREAM
+    } else {
+      self.Charge(self.controls_, kControls, "invalid frames");
+    }
+    return 0;
+  }
+
+  static int OnBeginHeaders(nghttp2_session* /*session*/, const nghttp2_frame* frame,
+                            void* user_data) {
+    Http2Server& self = Self(user_data);
+    self.block_ignored_ = false;
+    self.block_bytes_ = 0;
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) self.BeginRequest(frame->hd.stream_id);
+    return 0;
+  }
+
+  static int OnHeader(nghttp2_session* /*session*/, const nghttp2_frame* frame,
+                      const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
+                      std::size_t value_size, std::uint8_t /*flags*/, void* user_data) {
+    Http2Server& self = Self(user_data);
+    // The error keeps nghttp2 from decoding the rest of the frame.
+    if (!self.CountField(View(name, name_size), View(value, value_size)))
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;  // trailers are not used
+    if (Stream* stream = self.Find(frame->hd.stream_id))
+      self.AddField(*stream, View(name, name_size), View(value, value_size));
+    return 0;
+  }
+
+  static int OnFrame(nghttp2_session* /*session*/, const nghttp2_frame* frame, void* user_data) {
+    Http2Server& self = Self(user_data);
+    if (frame->hd.type == NGHTTP2_SETTINGS) self.greeted_ = true;
+    if (frame->hd.type == NGHTTP2_GOAWAY) self.leaving_ = true;
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
+    Stream* stream = self.Find(frame->hd.stream_id);
+    if (stream == nullptr) return 0;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+      self.EndHead(*stream, (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0);
+    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) self.EndRequest(*stream);
+    return 0;
+  }
+
+  static int OnData(nghttp2_session* session, std::uint8_t /*flags*/, std::int32_t id,
+                    const std::uint8_t* data, std::size_t size, void* user_data) {
+    Http2Server& self = Self(user_data);
+    if (Stream* stream = self.Find(id)) {
+      self.AddBody(*stream, View(data, size));
+    } else {
+      nghttp2_session_consume_connection(session, size);
+    }
+    return 0;
+  }
+
+  static int OnStreamClose(nghttp2_session* /*session*/, std::int32_t id, std::uint32_t /*code*/,
+                           void* user_data) {
+    Self(user_data).CloseStream(id);
+    return 0;
+  }
+
+  static int OnFrameSent(nghttp2_session* /*session*/, const nghttp2_frame* frame,
+                         void* user_data) {
+    Http2Server& self = Self(user_data);
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
+        self.fault_.empty()) {
+      self.fault_ = "protocol error";
+    }
+    if (frame->hd.type == NGHTTP2_RST_STREAM && IsPeersFault(frame->rst_stream.error_code))
+      self.Charge(self.resets_, kResets, "streams broken");
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
+    self.updates_left_ = std::min(self.updates_left_ + kUpdatesPerFrame, kUpdatesInAdvance);
+    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
+      if (Stream* stream = self.Find(frame->hd.stream_id)) stream->answered = self.now_;
+    }
+    return 0;
+  }
+
+  static ssize_t ReadBody(nghttp2_session* /*session*/, std::int32_t /*id*/, std::uint8_t* buffer,
+                          std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
+                          void* user_data) {
+    Http2Server& self = Self(user_data);
+    auto& stream = *static_cast<Stream*>(source->ptr);
+    const Answer::Piece piece = stream.answer->Read(reinterpret_cast<char*>(buffer), size);
+    if (piece.aborted) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // becomes RST_STREAM
+    if (piece.end) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (piece.bytes == 0 && !piece.end) {
+      stream.deferred = true;
+      return NGHTTP2_ERR_DEFERRED;
+    }
+    stream.progress = self.now_;
+    stream.rate.Add(piece.bytes);
+    self.rate_.Add(piece.bytes);
+    self.read_.push_back(stream.answer);
+    return static_cast<ssize_t>(piece.bytes);
+  }
+
+  // One set for all sessions; nghttp2 copies it.
+  static const nghttp2_session_callbacks* All() {
+    static nghttp2_session_callbacks* const all = [] {
+      nghttp2_session_callbacks* callbacks = nullptr;
+      HERALD_CHECK(nghttp2_session_callbacks_new(&callbacks) == 0, "out of memory");
+      nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, OnBeginFrame);
+      nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, OnInvalidFrame);
+      nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, OnBeginHeaders);
+      nghttp2_session_callbacks_set_on_header_callback(callbacks, OnHeader);
+      nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, OnFrame);
+      nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, OnData);
+      nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, OnStreamClose);
+      nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, OnFrameSent);
+      return callbacks;
+    }();
+    return all;
+  }
+
+  static const nghttp2_option* Options() {
+    static nghttp2_option* const options = [] {
+      nghttp2_option* made = nullptr;
+      HERALD_CHECK(nghttp2_option_new(&made) == 0, "out of memory");
+      nghttp2_option_set_no_auto_window_update(made, 1);
+      nghttp2_option_set_no_closed_streams(made, 1);
+      // Ours decide. For resets nghttp2 goes by the machine's clock rather than by what it
+      // is told, and it counts a CONTINUATION anew for each piece that its header comes in
+      // (1.52), so that it would refuse honest ones.
+      constexpr std::uint64_t kNever = std::uint64_t{1} << 40;
+      nghttp2_option_set_stream_reset_rate_limit(made, kNever, kNever);
+      nghttp2_option_set_max_continuations(made, kNever);
+      return made;
+    }();
+    return options;
+  }
+};
+
+Http2Server::Http2Server(const CodecContext& context, SteadyTime now)
+    : context_(context),
+      now_(now),
+      idle_since_(now),
+      guard_({.max_continuations = kMaxContinuations,
+              .max_block_bytes = kMaxHeadFactor * context.options.max_header_bytes}) {
+  rate_.Restart(now);
+  HERALD_CHECK(
+      nghttp2_session_server_new2(&session_, Callbacks::All(), this, Callbacks::Options()) == 0,
+      "out of memory");
+  const std::array<nghttp2_settings_entry, 3> settings = {{
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, context_.options.max_streams},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
+       static_cast<std::uint32_t>(context_.options.max_header_bytes)},
+      // Nobody uses RFC 7540's tree of priorities, and it costs time for each stream.
+      {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+  }};
+  nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
+  nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, kConnectionWindowBytes);
+}
+
+Http2Server::~Http2Server() {
+  Http2Server::Abandon();
+  nghttp2_session_del(session_);
+}
+
+void Http2Server::Receive(std::string_view bytes, SteadyTime now) {
+  now_ = now;
+  if (gone_ || !fault_.empty()) return;
+  const std::optional<Http2FrameGuard::Violation> violation = guard_.Check(bytes, now);
+  if (violation) bytes = bytes.substr(0, violation->at);
+  const ssize_t used = nghttp2_session_mem_recv(
+      session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+    Cut(NGHTTP2_PROTOCOL_ERROR, "not HTTP/2");
+  } else if (used < 0) {
+    // One of nghttp2's own bounds: answers to SETTINGS and PING that are not read, or
+    // entries of SETTINGS.
+    Cut(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
+  }
+  if (violation) Cut(violation->code, violation->fault);
+}
+
+void Http2Server::ReceiveEof(SteadyTime now) {
+  now_ = now;
+  Abandon();
+}
+
+Http2Server::Stream* Http2Server::Find(std::int32_t id) {
+  const auto found = streams_.find(id);
+  return found != streams_.end() ? found->second.get() : nullptr;
+}
+
+void Http2Server::BeginRequest(std::int32_t id) {
+  if (!fault_.empty()) return;
+  if (leaving_) {
+    // nghttp2 would not even read it, unless it came with the GOAWAY or other streams are open.
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+    return;
+  }
+  streams_.emplace(id, std::make_unique<Stream>(id));
+}
+
+bool Http2Server::CountField(std::string_view name, std::string_view value) {
+  constexpr std::size_t kFieldOverhead = 32;  // as RFC 9113 counts SETTINGS_MAX_HEADER_LIST_SIZE
+  block_bytes_ += name.size() + value.size() + kFieldOverhead;
+  if (block_bytes_ <= kMaxHeadFactor * context_.options.max_header_bytes) return true;
+  Cut(NGHTTP2_ENHANCE_YOUR_CALM, "head far too large");
+  return false;
+}
+
+void Http2Server::AddField(Stream& stream, std::string_view name, std::string_view value) {
+  const ServerOptions& options = context_.options;
+  if (block_bytes_ > options.max_header_bytes || ++stream.fields > options.max_header_fields) {
+    stream.refusal = 431;
+    stream.request = {};
+    return;
+  }
+  Request& request = stream.request;
+  if (name == ":method") {
+    request.method = value;
+    stream.is_head = value == "HEAD";
+    if (value == "CONNECT") stream.refusal = 501;
+  } else if (name == ":path") {
+    request.target = value;
+  } else if (name == ":authority" || (name == "host" && request.authority.empty())) {
+    request.authority = value;
+  } else if (name == "content-length") {
+    std::size_t length = 0;
+    // nghttp2 has seen to it that this is a number.
+    std::from_chars(value.data(), value.data() + value.size(), length);
+    stream.length = length;
+  } else if (name == "expect") {
+    stream.expects_continue = value == "100-continue";
+  } else if (!name.starts_with(':') && !IsConnectionField(name)) {
+    request.headers.Add(std::string(name), std::string(value));
+  }
+}
+
+void Http2Server::EndHead(Stream& stream, bool end_stream) {
+  stream.ended = end_stream;
+  if (stream.refusal != 0) return Refuse(stream, stream.refusal);
+  if (!fault_.empty()) return;
+  // Not handed over yet: a reset may be among the bytes that have come with it, and then nobody has
+  // done any work for it.
+  held_.push_back(stream.id);
+}
+
+void Http2Server::Dispatch(Stream& stream) {
+  stream.answer = std::make_shared<Answer>(context_.group, stream.id);
+  if (draining_) stream.answer->Drain();
+  stream.answer->Hold();
+  context_.sink.OnRequest(std::move(stream.request), stream.answer);
+  FollowHandler(stream);
+}
+
+void Http2Server::FollowHandler(Stream& stream) {
+  stream.answer->Acknowledge();
+  if (stream.reading == Stream::Body::kUndecided && stream.answer->wants_body()) BeginBody(stream);
+  if (!stream.submitted) SubmitAnswer(stream);
+}
+
+void Http2Server::BeginBody(Stream& stream) {
+  Answer& answer = *stream.answer;
+  const std::size_t known = stream.ended ? stream.body.size() : stream.length.value_or(0);
+  if (!answer.ReserveBody(known) || !answer.GrowBody(stream.body.size())) return DropBody(stream);
+  stream.reading = Stream::Body::kReading;
+  stream.began = now_;
+  Consume(stream);
+  if (stream.ended) return EndRequest(stream);
+  if (stream.expects_continue && stream.body.empty()) {
+    const nghttp2_nv status = Field(":status", "100");
+    nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream.id, nullptr, &status, 1, nullptr);
+  }
+}
+
+void Http2Server::AddBody(Stream& stream, std::string_view bytes) {
+  stream.unconsumed += bytes.size();
+  switch (stream.reading) {
+    case Stream::Body::kUndecided:
+      stream.body.append(bytes);
+      return;
+    case Stream::Body::kReading:
+      if (!stream.answer->GrowBody(stream.body.size() + bytes.size())) return DropBody(stream);
+      stream.body.append(bytes);
+      return Consume(stream);
+    case Stream::Body::kOver:
+      return DropBody(stream);
+  }
+}
+
+void Http2Server::Consume(Stream& stream) {
+  const std::size_t bytes = std::exchange(stream.unconsumed, 0);
+  if (bytes == 0) return;
+  nghttp2_session_consume_connection(session_, bytes);
+  nghttp2_session_consume_stream(session_, stream.id, bytes);
+}
+
+void Http2Server::DropBody(Stream& stream) {
+  stream.reading = Stream::Body::kOver;
+  stream.body = {};
+  // The stream gets no window, so that little more comes; the others must not suffer.
+  if (const std::size_t bytes = std::exchange(stream.unconsumed, 0); bytes > 0)
+    nghttp2_session_consume_connection(session_, bytes);
+}
+
+void Http2Server::EndRequest(Stream& stream) {
+  stream.ended = true;
+  if (stream.reading != Stream::Body::kReading) return;
+  stream.reading = Stream::Body::kOver;
+  stream.answer->Hold();
+  stream.answer->GiveBody(std::move(stream.body));
+  FollowHandler(stream);
+}
+
+bool Http2Server::HasRoom() const {
+  const AnswerGroup& group = *context_.group;
+  return group.whole_bytes + group.streamed_bytes <= group.max_queued_bytes;
+}
+
+bool Http2Server::DispatchHeld(int* budget) {
+  bool dispatched = false;
+  while (!held_.empty() && *budget > 0 && fault_.empty() && HasRoom()) {
+    const std::int32_t id = held_.front();
+    held_.pop_front();
+    if (Stream* stream = Find(id); stream != nullptr && !stream->answer) {
+      Dispatch(*stream);
+      dispatched = true;
+      --*budget;
+    }
+  }
+  return dispatched;
+}
+
+void Http2Server::Refuse(Stream& stream, int status) {
+  if (stream.answer) return;
+  stream.request = {};
+  DropBody(stream);
+  stream.answer = std::make_shared<Answer>(context_.group, stream.id);
+  stream.answer->Send(PlainAnswer(status, ReasonPhrase(status)));
+  SubmitAnswer(stream);
+}
+
+void Http2Server::OnAnswer(Answer& answer, SteadyTime now) {
+  now_ = now;
+  Stream* stream = Find(answer.stream());
+  if (stream == nullptr || stream->answer.get() != &answer) return;
+  if (!stream->submitted) return FollowHandler(*stream);
+  answer.Acknowledge();
+  if (answer.Read(nullptr, 0).aborted) {
+    // Now, and not when the peer has room for more of it.
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
+  } else if (stream->deferred) {
+    stream->deferred = false;
+    stream->progress = now;
+    stream->rate.Restart(now);
+    nghttp2_session_resume_data(session_, stream->id);
+  }
+}
+
+void Http2Server::SubmitAnswer(Stream& stream) {
+  std::optional<Answer::Head> head = stream.answer->TakeHead();
+  if (!head) {
+    if (stream.answer->Read(nullptr, 0).aborted)
+      nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
+    return;
+  }
+  // Answered without the body, or with a part of it.
+  DropBody(stream);
+  stream.answer->DropBody();
+  MakeSendable(head->status, head->headers);
+  const bool has_body = !IsBodiless(head->status) && !stream.is_head;
+  const std::string status = fmt::format("{}", head->status);
+  const std::string length = fmt::format("{}", head->body_bytes);
+
+  std::vector<nghttp2_nv> fields;
+  fields.reserve(head->headers.size() + 3);
+  fields.push_back(Field(":status", status));
+  for (const Headers::Field& field : head->headers)
+    fields.push_back(Field(field.name, field.value));
+  if (head->headers.Find("date") == nullptr) fields.push_back(Field("date", context_.date.Get()));
+  if (head->whole && !IsBodiless(head->status)) fields.push_back(Field("content-length", length));
+
+  stream.submitted = true;
+  stream.finite = head->finite;
+  stream.progress = now_;
+  stream.rate.Restart(now_);
+  nghttp2_data_provider body{};
+  body.source.ptr = &stream;
+  body.read_callback = Callbacks::ReadBody;
+  const bool empty = !has_body || (head->whole && head->body_bytes == 0);
+  nghttp2_submit_response(session_, stream.id, fields.data(), fields.size(),
+                          empty ? nullptr : &body);
+}
+
+void Http2Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
+  now_ = now;
+  if (gone_) return;
+  int budget = kMaxDispatches;
+  do {
+    while (out.size() < limit) {
+      const std::uint8_t* data = nullptr;
+      const ssize_t size = nghttp2_session_mem_send(session_, &data);
+      if (size < 0) Cut(NGHTTP2_INTERNAL_ERROR, "cannot be answered");
+      if (size <= 0) break;
+      out.append(View(data, static_cast<std::size_t>(size)));
+    }
+    for (const std::shared_ptr<Answer>& answer : read_) answer->TellDrained();
+    read_.clear();
+    // What these are answered with at once is sent at once: nobody else calls for it.
+  } while (DispatchHeld(&budget));
+  if (context_.group->whole_bytes == 0) rate_.Restart(now);
+}
+
+bool Http2Server::IsBlocked(const Stream& stream) const {
+  return nghttp2_session_get_stream_remote_window_size(session_, stream.id) <= 0;
+}
+
+void Http2Server::CloseStream(std::int32_t id) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;
+  const std::unique_ptr<Stream> stream = std::move(found->second);
+  streams_.erase(found);
+  idle_since_ = now_;
+  DropBody(*stream);
+  if (stream->answer) stream->answer->Release();
+}
+
+void Http2Server::Tick(SteadyTime now) {
+  now_ = now;
+  if (gone_ || !fault_.empty()) return;
+  const ServerOptions& options = context_.options;
+  if (!greeted_ && now - idle_since_ >= options.header_timeout)
+    return Cut(NGHTTP2_SETTINGS_TIMEOUT, "no SETTINGS");
+  if (guard_.in_block() && now - guard_.block_since() >= options.header_timeout)
+    return Cut(NGHTTP2_ENHANCE_YOUR_CALM, "a head took too long");
+  if (streams_.empty() && now - idle_since_ >= options.idle_timeout) Drain(now);
+
+  std::vector<Stream*> late;
+  std::vector<std::int32_t> unwanted;
+  const auto is_too_slow = [&](ReadRate& rate) {
+    return rate.IsTooSlow(now, options.write_timeout, options.min_read_bytes_per_second);
+  };
+  bool connection_waits = false;  // a finite answer, and not because of its stream
+  for (const auto& [id, stream] : streams_) {
+    const bool slow_body =
+        stream->reading == Stream::Body::kReading && now - stream->began >= options.body_timeout;
+    const bool waits = stream->submitted && !stream->deferred && stream->answer->queued() > 0;
+    const bool unread = waits && now - stream->progress >= options.write_timeout;
+    const bool slow_read = waits && stream->finite && is_too_slow(stream->rate);
+    const bool blocked = waits && stream->finite && IsBlocked(*stream);
+    if (waits && stream->finite && !blocked) connection_waits = true;
+    if (slow_body || unread || (slow_read && blocked)) late.push_back(stream.get());
+    if (now - stream->answered.value_or(now) >= kResetDelay) unwanted.push_back(id);
+  }
+  if (!connection_waits) {
+    rate_.Restart(now);
+  } else if (is_too_slow(rate_)) {
+    return Cut(NGHTTP2_ENHANCE_YOUR_CALM, "it reads too slowly");
+  }
+  for (const std::int32_t id : unwanted)
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+  for (Stream* stream : late) {
+    if (stream->submitted) {
+      nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
+    } else {
+      DropBody(*stream);
+      stream->answer->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
+    }
+  }
+}
+
+void Http2Server::Drain(SteadyTime now) {
+  now_ = now;
+  if (gone_ || std::exchange(draining_, true)) return;
+  // What the peer sends after this is refused by nghttp2, and the peer knows from the
+  // number in GOAWAY that it may ask again elsewhere.
+  nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
+                        nullptr, 0);
+  std::vector<std::shared_ptr<Answer>> answers;
+  for (const auto& [id, stream] : streams_)
+    if (stream->answer) answers.push_back(stream->answer);
+  for (const std::shared_ptr<Answer>& answer : answers) answer->Drain();
+}
+
+void Http2Server::Abandon() {
+  gone_ = true;
+  // Taken out first: whoever is told must not find half of them.
+  const auto streams = std::exchange(streams_, {});
+  for (const auto& [id, stream] : streams)
+    if (stream->answer) stream->answer->Release();
+  read_.clear();
+}
+
+bool Http2Server::finished() const {
+  if (gone_) return true;
+  if (nghttp2_session_want_write(session_) != 0) return false;
+  return nghttp2_session_want_read(session_) == 0 || (draining_ && streams_.empty());
+}
+
+void Http2Server::Charge(TokenBucket& bucket, const TokenBucket::Limits& limits,
+                         std::string_view what) {
+  if (!bucket.TryTake(limits, now_)) Cut(NGHTTP2_ENHANCE_YOUR_CALM, what);
+}
+
+void Http2Server::Cut(std::uint32_t code, std::string_view fault) {
+  if (!fault_.empty()) return;
+  fault_ = fault;
+  nghttp2_session_terminate_session(session_, code);
+}
+
+}  // namespace herald::http

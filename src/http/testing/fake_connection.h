@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "herald/base/clock.h"
+#include "http/response_head.h"
+#include "http/server/answer.h"
+#include "http/server/codec.h"
+
+namespace herald::http {
+
+// The connection of a codec under test: it keeps the requests, and carries answers and
+// bytes when it is told to. Time stands still. Thread-confined.
+class FakeConnection final : public RequestSink {
+ public:
+  struct Received {
+    Request request;
+    std::shared_ptr<Responder> responder;
+  };
+
+  // 2026-11-16 00:00:00 UTC, a Monday.
+  static constexpr std::chrono::seconds kStart{1'794'787'200};
+
+  FakeConnection() : FakeConnection(ServerOptions{}) {}
+  // Requests arrive in `requests` with their bodies; a longer one than `max_body_bytes` is refused.
+  explicit FakeConnection(ServerOptions server_options,
+                          std::size_t max_body_bytes = std::size_t{4} * 1024 * 1024)
+      : options(std::move(server_options)),
+        handler(WithBodies(
+            [this](Request request, const Peer&, std::shared_ptr<Responder> responder) {
+              requests.push_back({std::move(request), std::move(responder)});
+            },
+            max_body_bytes)),
+        clock(WallTime(kStart)),
+        date(clock),
+        ready(std::make_shared<ReadyList>([this] { ++wake_ups; })),
+        counters(std::make_shared<ServerCounters>()),
+        group(std::make_shared<AnswerGroup>(ready, counters, 1, options.max_queued_bytes)) {}
+
+  // Answers that nobody has taken would keep the list that keeps them.
+  ~FakeConnection() override { ready->Close(); }
+  FakeConnection(const FakeConnection&) = delete;
+  FakeConnection& operator=(const FakeConnection&) = delete;
+
+  CodecContext context() { return {options, date, *this, group}; }
+  SteadyTime now() const { return clock.Steady(); }
+
+  void OnRequest(Request request, const std::shared_ptr<Answer>& answer) override {
+    handler(std::move(request), peer, MakeResponder(answer));
+  }
+
+  // Takes the oldest request. REQUIRES: there is one
+  Received Take() {
+    Received received = std::move(requests.front());
+    requests.pop_front();
+    return received;
+  }
+
+  // Carries the answers to the codec and returns up to `limit` bytes of what it sends.
+  std::string Send(ServerCodec& codec, std::size_t limit = kNoLimit) {
+    std::vector<std::shared_ptr<Answer>> answers;
+    ready->Take(answers);
+    for (const std::shared_ptr<Answer>& answer : answers) codec.OnAnswer(*answer, now());
+    std::string out;
+    codec.Produce(out, limit, now());
+    return out;
+  }
+
+  static constexpr std::size_t kNoLimit = std::size_t{1} << 30;
+
+  const ServerOptions options;
+  const Peer peer{};
+  Handler handler;  // may be replaced
+  FakeClock clock;
+  DateText date;
+  int wake_ups = 0;
+  const std::shared_ptr<ReadyList> ready;
+  const std::shared_ptr<ServerCounters> counters;
+  const std::shared_ptr<AnswerGroup> group;
+  std::deque<Received> requests;
+};
+
+}  // namespace herald::http

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/thread/mutex.h"
+#include "http/message.h"
+#include "http/testing/certificate.h"
+
+struct ssl_st;
+struct ssl_ctx_st;
+
+namespace herald::http {
+
+// The server's side of one connection, blocking. Everything is best effort: a script
+// that writes to a client that has gone goes on and ends.
+//
+// Thread-confined: to its script's thread, but for Cut().
+class TestWire {
+ public:
+  // Plain, or with `tls`, and then Handshake() comes first.
+  TestWire(int socket, ssl_ctx_st* tls);
+  ~TestWire();
+  TestWire(const TestWire&) = delete;
+  TestWire& operator=(const TestWire&) = delete;
+
+  bool Handshake();
+  std::string alpn() const;
+  // The common name of the client's certificate, if it showed one.
+  std::string client_name() const;
+
+  // What there is, at least a byte; empty at the end.
+  std::string ReadSome();
+  // The next HTTP/1.1 request, head and body; empty at the end.
+  std::string ReadRequest();
+  void Write(std::string_view bytes);
+  // Half closes: no more will be written.
+  void CloseWrite();
+  // Whether ReadSome() would return at once.
+  bool readable();
+  // Closes so that the peer sees a reset.
+  void Reset();
+  // Waits until the client has closed. For scripts that answer nothing.
+  void AwaitEnd();
+  // From another thread: everything ends.
+  void Cut();
+
+ private:
+  const int socket_;
+  ssl_st* ssl_ = nullptr;
+  bool established_ = false;
+  std::string buffer_{};
+};
+
+// A server that plays a script on each connection, on a thread of its own.
+//
+// Thread-safe.
+class TestPeer {
+ public:
+  // The number of the connection counts from 0.
+  using Script = std::function<void(TestWire& wire, int connection)>;
+
+  struct Tls {
+    TestCertificate certificate{};
+    std::string client_ca{};               // not empty: a client certificate is a must
+    std::vector<std::string> protocols{};  // in order of preference; empty: no ALPN
+    int max_version = 0;                   // OpenSSL's number; 0: any
+  };
+
+  explicit TestPeer(Script script, std::optional<Tls> tls = std::nullopt);
+  // Cuts all connections and waits for the scripts.
+  ~TestPeer();
+  TestPeer(const TestPeer&) = delete;
+  TestPeer& operator=(const TestPeer&) = delete;
+
+  std::uint16_t port() const { return port_; }
+  std::string url() const;  // by address
+  int connections() const;
+  // Connections from now on are refused; those that are there go on.
+  void StopListening();
+
+ private:
+  void Accept();
+
+  const Script script_;
+  int listener_ = -1;
+  std::uint16_t port_ = 0;
+  ssl_ctx_st* tls_ = nullptr;
+  std::vector<unsigned char> protocols_{};  // in ALPN's own format
+
+  mutable Mutex mu_;
+  bool stopping_ GUARDED_BY(mu_) = false;
+  std::vector<std::shared_ptr<TestWire>> wires_ GUARDED_BY(mu_);
+  std::vector<std::thread> scripts_ GUARDED_BY(mu_);
+  int connections_ GUARDED_BY(mu_) = 0;
+  std::thread acceptor_;
+};
+
+// HTTP/2 on a wire: reads requests, answers them as told. A script calls Run().
+//
+// Thread-confined.
+class TestHttp2Peer {
+ public:
+  struct Options {
+    std::uint32_t max_streams = 100;
+    std::uint32_t window_bytes = 65'535;  // for requests, per stream
+  };
+  struct Stream {
+    std::int32_t id = 0;
+    Request request{};
+  };
+  // Called with each whole request; answers by the functions below, then or later.
+  using Handler = std::function<void(TestHttp2Peer& peer, const Stream& stream)>;
+
+  TestHttp2Peer(TestWire& wire, Options options, Handler handler);
+  ~TestHttp2Peer();
+  TestHttp2Peer(const TestHttp2Peer&) = delete;
+  TestHttp2Peer& operator=(const TestHttp2Peer&) = delete;
+
+  // Until the client has gone or Stop() was called.
+  void Run();
+  void Stop() { stopped_ = true; }
+
+  void Answer(std::int32_t stream, int status, std::string_view body, const Headers& headers = {});
+  // The head only; the body comes with Data().
+  void Begin(std::int32_t stream, int status, const Headers& headers = {});
+  void Data(std::int32_t stream, std::string_view piece, bool last);
+  void Reset(std::int32_t stream, std::uint32_t error);
+  void GoAway(std::int32_t last_stream, std::uint32_t error);
+  // Sends what is queued.
+  void Flush();
+  TestWire& wire() { return wire_; }
+  std::size_t most_streams() const { return most_streams_; }
+  std::size_t pings() const { return pings_; }
+
+ private:
+  struct Callbacks;
+  struct State;
+
+  TestWire& wire_;
+  const Handler handler_;
+  bool stopped_ = false;
+  std::size_t most_streams_ = 0;
+  std::size_t pings_ = 0;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace herald::http

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/limit/shared_budget.h"
+#include "base/thread/mutex.h"
+#include "herald/base/clock.h"
+#include "herald/base/executor.h"
+#include "http/server/server.h"
+#include "server/access/authentication.h"
+#include "server/access/cors.h"
+#include "server/access/identity.h"
+#include "server/api.h"
+#include "server/daemon/metrics.h"
+#include "server/request/request_info.h"
+#include "store/store.h"
+
+namespace herald::server {
+
+// The FrontDoor stands between the connections and the Api. It decides by the head of a request
+// who sent it, whether they may, and whether there is room; only then it reads the body and passes
+// the request on. It counts what was answered, and it answers itself what concerns the running of
+// the server: health and metrics, and reviews of what users may do.
+//
+//   head -> [ health | who? -> room? -> as whom? -> may they? -> metrics | -> body ] -> Api
+//
+// So a client without credentials, or without the permission, cannot make the server buffer
+// anything. Requests in flight and bytes of bodies are shared among users (SharedBudget): one that
+// takes all it can get leaves as much for the others.
+//
+// It also keeps the time: a request that is not a watch and has no answer by its deadline gets 504
+// Timeout. The work goes on and may still be done, as with kube-apiserver.
+//
+// /healthz, /livez and /readyz are open to everyone, because probes have no credentials; the
+// answer is "ok" and nothing more, unless `verbose` is asked for, which needs credentials.
+//
+// Thread-safe.
+class FrontDoor {
+ public:
+  struct Options {
+    const Clock* clock = nullptr;  // borrowed; null: SystemClock()
+    // Requests that are being read or answered, watches excluded; above it 429. One user gets at
+    // most half of them.
+    std::size_t max_requests_in_flight = 4000;
+    // Bytes of the bodies of these; above it 429. One user gets at most half of them.
+    std::size_t max_body_bytes_in_flight = std::size_t{256} * 1024 * 1024;
+    // How long a request other than a watch may take; clients may ask for less (`timeout`).
+    std::chrono::nanoseconds request_timeout = std::chrono::seconds(60);
+    // Where deadlines are kept. Borrowed; stopped before the FrontDoor goes. Null: there
+    // are none.
+    Executor* executor = nullptr;
+    // Which pages of other servers may read responses.
+    Cors cors{};
+  };
+
+  // The store is borrowed and outlives the FrontDoor. Nobody is known and nobody may do
+  // anything until the two setters below have been called.
+  FrontDoor(store::Store* store, Options options);
+  ~FrontDoor();
+  FrontDoor(const FrontDoor&) = delete;
+  FrontDoor& operator=(const FrontDoor&) = delete;
+
+  // Both may be set again at any time; requests that came before are not affected.
+  void SetAuthenticators(Authenticators authenticators);
+  void SetAuthorizer(std::shared_ptr<const Authorizer> authorizer);
+
+  // Whether the user may do that. For ApiOptions.
+  void Authorize(const User& user, const RequestInfo& request, Authorizer::Done done) const;
+
+  // What authenticated and permitted requests are handed to; set once, before the first
+  // request. Borrowed.
+  void SetApi(Api* api);
+  // Called for what /metrics shows of connections. There may be requests already.
+  void SetConnectionStats(std::function<http::ServerStats()> connections);
+
+  // From now on /readyz fails, so that load balancers look elsewhere.
+  void SetStopping();
+
+  // The http::Handler.
+  void Handle(http::Request request, const http::Peer& peer,
+              std::shared_ptr<http::Responder> responder);
+
+ private:
+  class Admission;
+  class CountedResponder;
+  class Deadlines;
+
+  void AnswerHealth(http::Request request, const http::Peer& peer, RequestInfo info,
+                    std::shared_ptr<http::Responder> responder) const;
+  http::Response Health(const http::Request& request, const RequestInfo& info, bool verbose) const;
+  http::Response MetricsPage(const http::Request& request) const;
+  std::shared_ptr<const Authorizer> authorizer() const;
+  std::shared_ptr<const Authenticators> authenticators() const;
+
+  store::Store* const store_;
+  const Options options_;
+  const Clock& clock_;
+  Metrics metrics_;
+  const std::shared_ptr<Deadlines> deadlines_;
+  SharedBudget in_flight_;
+  SharedBudget body_bytes_;
+  Api* api_ = nullptr;
+  std::atomic<bool> stopping_{false};
+
+  // Held only to copy or to replace what it guards.
+  mutable Mutex mu_;
+  std::function<http::ServerStats()> connections_ GUARDED_BY(mu_);
+  std::shared_ptr<const Authenticators> authenticators_ GUARDED_BY(mu_);
+  std::shared_ptr<const Authorizer> authorizer_ GUARDED_BY(mu_);
+};
+
+}  // namespace herald::server

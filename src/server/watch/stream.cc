@@ -1,0 +1,655 @@
+#include "server/watch/stream.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/thread/async_loop.h"
+#include "base/thread/mutex.h"
+#include "server/events/stored_event.h"
+
+namespace herald::server {
+namespace {
+
+// How many changes a stream takes from the store at once. Those for which there is no room
+// are kept for later, so it is not many.
+constexpr std::size_t kMaxChangesAtOnce = 32;
+// Initial events are read in chunks of this many bytes, as they are stored, and only while less
+// than that many wait for the client: a reconnecting client has many watches, and one that reads
+// none of them should not cost more than 150 KB for each.
+constexpr std::size_t kInitialChunkBytes = 32 * 1024;
+constexpr std::size_t kMaxInitialQueuedBytes = 64 * 1024;
+// Small frames that are ready together travel together.
+constexpr std::size_t kChunkBytes = 64 * 1024;
+// From this size on a frame travels alone, because then all streams can share it; copies of
+// large ones, one for each of a thousand slow clients, would fill memory.
+constexpr std::size_t kSharedBytes = 4 * 1024;
+// How exact deadlines and bookmarks are.
+constexpr std::chrono::seconds kTick{1};
+
+constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
+
+Status Expired() {
+  return Status(StatusReason::kExpired, "The resourceVersion for the provided watch is too old.");
+}
+
+// What there was before the change. When it went, by being deleted or by no longer matching, is
+// told by its version; from there a client goes on, so it is not that of a revision of which more
+// is to come.
+Result<Event> DecodePrevious(const store::Change& change, const store::Entry& previous) {
+  Result<Event> event = DecodeStored(previous);
+  if (event) event->metadata.resource_version = ToResourceVersion(change.resume_revision());
+  return event;
+}
+
+// What streams have made of one change, kept with it: the store shares changes among
+// watches and keeps the latest for those that lag a little. Thread-safe.
+class SharedFrames {
+ public:
+  struct Decoded {
+    std::optional<Event> current{};   // what there is now; none where it was deleted
+    std::optional<Event> previous{};  // what there was before; none where it was created
+    Status status{};                  // not ok where one of them is no event
+  };
+
+  // For streams with selectors, which have to look at what was as well.
+  std::shared_ptr<const Decoded> Decode(const store::Change& change) {
+    {
+      MutexLock lock(mu_);
+      if (decoded_ != nullptr) return decoded_;
+    }
+    Decoded made;
+    const auto take = [&made](Result<Event> event, std::optional<Event>* out) {
+      if (event) {
+        *out = *std::move(event);
+      } else {
+        made.status = event.error();
+      }
+    };
+    if (!change.deleted()) take(DecodeStored(change.current()), &made.current);
+    if (const std::optional<store::Entry>& previous = change.previous()) {
+      take(DecodePrevious(change, *previous), &made.previous);
+    }
+    auto decoded = std::make_shared<const Decoded>(std::move(made));
+    MutexLock lock(mu_);
+    if (!forgotten_) decoded_ = decoded;
+    return decoded;
+  }
+
+  // Null where nobody has asked for it yet.
+  http::Chunk Find(WatchType type, const Form& form) {
+    MutexLock lock(mu_);
+    for (const Made& made : frames_) {
+      if (made.type == type && made.form == form) return made.bytes;
+    }
+    return nullptr;
+  }
+  http::Chunk Make(WatchType type, const Event& event, const Form& form, WallTime now) {
+    auto bytes = std::make_shared<const std::string>(EncodeFrame(type, event, form, false, now));
+    MutexLock lock(mu_);
+    if (!forgotten_) frames_.push_back({type, form, bytes});
+    return bytes;
+  }
+
+  // Keeps nothing from now on.
+  void Forget() {
+    std::shared_ptr<const Decoded> decoded;
+    std::vector<Made> frames;
+    MutexLock lock(mu_);
+    forgotten_ = true;
+    decoded.swap(decoded_);
+    frames.swap(frames_);
+  }
+
+ private:
+  struct Made {
+    WatchType type;
+    Form form;
+    http::Chunk bytes;
+  };
+
+  Mutex mu_;
+  std::shared_ptr<const Decoded> decoded_ GUARDED_BY(mu_);
+  std::vector<Made> frames_ GUARDED_BY(mu_);  // a handful: as many as there are forms
+  bool forgotten_ GUARDED_BY(mu_) = false;
+};
+
+// Bounds what is kept with changes, for the store knows nothing of it and may keep a
+// change for long. Whoever lags behind this many changes encodes for itself. Thread-safe.
+class RecentFrames {
+ public:
+  // Those of the change, made at the first call.
+  std::shared_ptr<SharedFrames> Of(const store::Change& change) {
+    std::shared_ptr<void> found = change.attachment();
+    if (found == nullptr) {
+      auto made = std::make_shared<SharedFrames>();
+      found = change.Attach(made);
+      if (found == made) Remember(std::move(made), BytesOf(change));
+    }
+    return std::static_pointer_cast<SharedFrames>(found);
+  }
+
+ private:
+  // Some 1 KB each where nobody selects, else 5 KB (two events and their frames in two forms): 16
+  // MB of small events, at most 80.
+  static constexpr std::size_t kMaxRemembered = 16'384;
+  // Of the values that they were made of, for large events: of these what was made takes up to
+  // three times as much.
+  static constexpr std::size_t kMaxRememberedBytes = 16u << 20;
+
+  struct Remembered {
+    std::shared_ptr<SharedFrames> frames;
+    std::size_t bytes;
+  };
+
+  static std::size_t BytesOf(const store::Change& change) {
+    std::size_t bytes = change.deleted() ? 0 : change.current().value->size();
+    if (const std::optional<store::Entry>& previous = change.previous()) {
+      bytes += previous->value->size();
+    }
+    return bytes;
+  }
+
+  void Remember(std::shared_ptr<SharedFrames> frames, std::size_t bytes) {
+    std::vector<Remembered> oldest;
+    {
+      MutexLock lock(mu_);
+      remembered_.push_back({std::move(frames), bytes});
+      bytes_ += bytes;
+      while (remembered_.size() > kMaxRemembered || bytes_ > kMaxRememberedBytes) {
+        bytes_ -= remembered_.front().bytes;
+        oldest.push_back(std::move(remembered_.front()));
+        remembered_.pop_front();
+      }
+    }
+    for (const Remembered& one : oldest) one.frames->Forget();
+  }
+
+  Mutex mu_;
+  std::deque<Remembered> remembered_ GUARDED_BY(mu_);
+  std::size_t bytes_ GUARDED_BY(mu_) = 0;  // of all that are remembered
+};
+
+}  // namespace
+
+// What all streams share. Outlives WatchStreams while a stream still runs.
+class WatchStreams::State : public std::enable_shared_from_this<State> {
+ public:
+  State(store::Store* store, Executor* executor, WatchLimits limits)
+      : store_(store), executor_(executor), limits_(limits) {}
+
+  store::Store* store() const { return store_; }
+  const Clock& clock() const { return executor_->clock(); }
+  RecentFrames* frames() { return &frames_; }
+
+  Status Add(const std::shared_ptr<Stream>& stream, const std::string& user);
+  void Remove(const std::shared_ptr<Stream>& stream, const std::string& user);
+  // Lets the stream look for changes soon, on a thread of the executor.
+  void Wake(std::shared_ptr<Stream> stream);
+  void Stop();
+  std::size_t size() const;
+
+ private:
+  void PumpWoken();
+  void Tick();
+  void ScheduleTick();
+
+  store::Store* const store_;
+  Executor* const executor_;
+  const WatchLimits limits_;
+  RecentFrames frames_;
+
+  mutable Mutex mu_;  // no call out is made under it
+  std::unordered_set<std::shared_ptr<Stream>> streams_ GUARDED_BY(mu_);
+  std::map<std::string, std::size_t, std::less<>> per_user_ GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<Stream>> woken_ GUARDED_BY(mu_);
+  bool pumping_ GUARDED_BY(mu_) = false;  // a task is posted or runs
+  bool ticking_ GUARDED_BY(mu_) = false;
+  bool stopped_ GUARDED_BY(mu_) = false;
+};
+
+// One watch. Its work is done by Pump(), which any thread may call; only one of them runs
+// it at a time, and what the others wanted is done by that one.
+//
+//   reading ---chunk---> initial ---all written---> live ---> done
+//      ^-------------------'  more chunks
+class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(std::shared_ptr<State> state, WatchRequest request,
+         std::shared_ptr<http::Responder> responder)
+      : state_(std::move(state)),
+        request_(std::move(request)),
+        responder_(std::move(responder)),
+        deadline_(state_->clock().Steady() + request_.timeout),
+        bookmark_at_(state_->clock().Steady() + kBookmarkInterval),
+        needs_columns_(request_.form.shape == Shape::kTable) {}
+
+  void Begin() {
+    responder_->Observe(
+        [self = weak_from_this()] {
+          if (const auto stream = self.lock()) stream->Pump();
+        },
+        [self = weak_from_this()] {
+          if (const auto stream = self.lock()) stream->Order(kClose);
+        });
+    Order(request_.initial_events ? kReadFirst : kOpenWatch);
+  }
+
+  // Looks at the clock: about each second.
+  void OnTick(SteadyTime now) {
+    if (now >= deadline_) {
+      Order(request_.bookmarks ? kBookmark | kEnd : kEnd);
+    } else if (request_.bookmarks && now >= bookmark_at_.load(std::memory_order_relaxed)) {
+      bookmark_at_.store(now + kBookmarkInterval, std::memory_order_relaxed);
+      Order(kBookmark);
+    }
+  }
+
+  void Stop() { Order(kEnd); }
+
+  // Does what there is to do. Returns soon if another thread is at it.
+  void Pump() {
+    one_at_a_time_.Run([this] { Work(); });
+  }
+
+ private:
+  enum class Phase : std::uint8_t { kReading, kInitial, kLive, kDone };
+
+  // What others may ask for between two turns.
+  static constexpr std::uint32_t kOpenWatch = 1;
+  static constexpr std::uint32_t kChunk = 2;     // arrived_ has a chunk of initial events
+  static constexpr std::uint32_t kBookmark = 4;  // tell how far it has come
+  static constexpr std::uint32_t kEnd = 8;       // end cleanly
+  static constexpr std::uint32_t kClose = 16;    // the client has gone
+  static constexpr std::uint32_t kReadFirst = 32;
+
+  void Order(std::uint32_t orders) {
+    orders_.fetch_or(orders, std::memory_order_acq_rel);
+    Pump();
+  }
+
+  // Below: only by the thread that pumps.
+
+  void Work() {
+    if (phase_ == Phase::kDone) return;
+    const std::uint32_t orders = orders_.exchange(0, std::memory_order_acq_rel);
+    if ((orders & kClose) != 0) return Finish();
+    if ((orders & kReadFirst) != 0) ReadInitial();
+    if ((orders & kOpenWatch) != 0) OpenWatch(request_.after);
+    if ((orders & kChunk) != 0) TakeChunk();
+    if (phase_ == Phase::kInitial) GoOnWithInitial();
+    if (phase_ == Phase::kLive) WriteChanges();
+    if (phase_ == Phase::kDone) return;
+    // A bookmark tells nothing where the last frame told it already.
+    const bool mark = (orders & kBookmark) != 0 && phase_ == Phase::kLive && progress_ > told_;
+    if (mark && !is_full()) WriteBookmark(false);
+    if ((orders & kEnd) != 0) {
+      Flush();
+      responder_->End();
+      Finish();
+    }
+  }
+
+  bool is_full() const {
+    const std::size_t waiting = buffer_.size() + (shared_ != nullptr ? shared_->size() : 0);
+    const std::size_t most = phase_ == Phase::kInitial ? kMaxInitialQueuedBytes : kMaxQueuedBytes;
+    return responder_->queued() + waiting >= std::min(most, responder_->fair_share());
+  }
+
+  // The events that are there, in any order: watchers do not care, and no index must be sorted.
+  void ReadInitial() {
+    ReadContext context;
+    context.flow = request_.flow;
+    context.background = true;
+    context.cancelled = cancelled_;
+    context.chunk_bytes = kInitialChunkBytes;
+    Result<std::shared_ptr<EventListReader>> reader =
+        EventListReader::Make(state_->store(), request_.filter, ListOptions(), std::move(context),
+                              EventListReader::Order::kAny);
+    if (!reader) return Fail(reader.error());
+    reader_ = *std::move(reader);
+    ReadChunk();
+  }
+
+  void ReadChunk() {
+    phase_ = Phase::kReading;
+    reader_->Next([self = shared_from_this()](Result<std::vector<store::Entry>> chunk) {
+      {
+        MutexLock lock(self->arrived_mu_);
+        self->arrived_.emplace(std::move(chunk));
+      }
+      self->Order(kChunk);
+    });
+  }
+
+  void TakeChunk() {
+    std::optional<Result<std::vector<store::Entry>>> arrived;
+    {
+      MutexLock lock(arrived_mu_);
+      arrived = std::exchange(arrived_, std::nullopt);
+    }
+    if (!arrived) return;
+    if (!*arrived) {
+      const Status& error = arrived->error();
+      return Fail(error.Is(StatusReason::kExpired) ? Expired() : error);
+    }
+    const store::Revision revision = reader_->revision();
+    if (request_.not_older_than > static_cast<std::uint64_t>(revision)) {
+      return Fail(TooLargeResourceVersion(request_.not_older_than, revision, kTick));
+    }
+    // All at once, for frames take little more memory than the entries of a chunk do.
+    const WallTime now = state_->clock().Now();
+    for (const store::Entry& entry : **arrived) {
+      const Result<Event> event = DecodeStored(entry);
+      if (!event) return Fail(event.error());
+      Put(EncodeFrame(WatchType::kAdded, *event, request_.form, TakeColumns(), now));
+    }
+    Flush();
+    phase_ = Phase::kInitial;
+  }
+
+  // Goes on when the client has taken enough of what it got.
+  void GoOnWithInitial() {
+    if (!reader_->is_done()) {
+      if (!is_full()) ReadChunk();
+      return;
+    }
+    progress_ = reader_->revision();
+    reader_.reset();
+    if (request_.bookmarks) WriteBookmark(true);
+    OpenWatch(progress_);
+  }
+
+  void OpenWatch(store::Revision after) {
+    progress_ = after;
+    told_ = after;
+    Result<std::unique_ptr<store::Watch>> watch =
+        state_->store()->NewWatch(EventKeyPrefix(request_.filter.namespace_()), after,
+                                  [self = weak_from_this(), state = state_] {
+                                    if (auto stream = self.lock()) state->Wake(std::move(stream));
+                                  });
+    if (!watch) {
+      return Fail(watch.error().Is(StatusReason::kExpired) ? Expired() : watch.error());
+    }
+    watch_ = *std::move(watch);
+    phase_ = Phase::kLive;
+  }
+
+  void WriteChanges() {
+    const WallTime now = state_->clock().Now();
+    while (!is_full()) {
+      if (next_in_batch_ == batch_.changes.size()) {
+        Result<store::Watch::Batch> batch = watch_->Next(kMaxChangesAtOnce);
+        if (!batch) {
+          return Fail(batch.error().Is(StatusReason::kExpired) ? Expired() : batch.error());
+        }
+        batch_ = *std::move(batch);
+        next_in_batch_ = 0;
+      }
+      if (!batch_.changes.empty()) {
+        const std::shared_ptr<const store::Change> change =
+            std::move(batch_.changes[next_in_batch_++]);
+        WriteChange(*change, now);
+        if (phase_ == Phase::kDone) return;
+        // Not the revision of the change, of which more changes may follow: a lease of etcd deletes
+        // many keys at one revision, and a client that resumes there would miss the others.
+        progress_ = std::max(progress_, change->resume_revision());
+      }
+      if (next_in_batch_ < batch_.changes.size()) continue;
+      progress_ = std::max(progress_, batch_.revision);
+      if (batch_.changes.empty()) break;
+    }
+    Flush();
+  }
+
+  void WriteChange(const store::Change& change, WallTime now) {
+    const std::shared_ptr<SharedFrames> frames = state_->frames()->Of(change);
+    if (request_.filter.matches_all()) return WriteUnseen(change, frames.get(), now);
+    const std::shared_ptr<const SharedFrames::Decoded> decoded = frames->Decode(change);
+    if (!decoded->status.ok()) return Fail(decoded->status);
+    const std::optional<Event>& current = decoded->current;
+    const std::optional<Event>& previous = decoded->previous;
+    const bool matches = current && request_.filter.Matches(*current);
+    const bool matched = previous && request_.filter.Matches(*previous);
+    if (matches || matched) told_ = change.resume_revision();
+    // To a watcher with a selector, what begins to match is new and what ceases is gone.
+    if (matches && current) {
+      PutShared(matched ? WatchType::kModified : WatchType::kAdded, *current, frames.get(), now);
+    } else if (matched && previous) {
+      PutShared(WatchType::kDeleted, *previous, frames.get(), now);
+    }
+  }
+
+  // Whoever wants to see all needs to look at none: another stream may have encoded it.
+  void WriteUnseen(const store::Change& change, SharedFrames* frames, WallTime now) {
+    const std::optional<store::Entry>& previous = change.previous();
+    const store::Entry* shown = &change.current();
+    WatchType type = previous ? WatchType::kModified : WatchType::kAdded;
+    if (change.deleted()) {
+      if (!previous) return;  // nobody knows what it was
+      shown = &*previous;
+      type = WatchType::kDeleted;
+    }
+    if (http::Chunk made = needs_columns_ ? nullptr : frames->Find(type, request_.form)) {
+      Put(made);
+    } else {
+      const Result<Event> event =
+          change.deleted() ? DecodePrevious(change, *shown) : DecodeStored(*shown);
+      if (!event) return Fail(event.error());
+      PutShared(type, *event, frames, now);
+    }
+    told_ = change.resume_revision();
+  }
+
+  void PutShared(WatchType type, const Event& event, SharedFrames* frames, WallTime now) {
+    if (needs_columns_) return Put(EncodeFrame(type, event, request_.form, TakeColumns(), now));
+    const http::Chunk made = frames->Find(type, request_.form);
+    Put(made != nullptr ? made : frames->Make(type, event, request_.form, now));
+  }
+
+  void WriteBookmark(bool ends_initial_events) {
+    Event mark;
+    mark.metadata.resource_version = ToResourceVersion(progress_);
+    if (ends_initial_events) mark.metadata.annotations.emplace(kInitialEventsEnd, "true");
+    told_ = progress_;
+    Put(EncodeFrame(WatchType::kBookmark, mark, request_.form, TakeColumns(),
+                    state_->clock().Now()));
+    Flush();
+  }
+
+  bool TakeColumns() { return std::exchange(needs_columns_, false); }
+
+  void Put(std::string frame) {
+    if (shared_ != nullptr && shared_->size() >= kSharedBytes) Flush();
+    if (shared_ != nullptr) buffer_ = *std::exchange(shared_, nullptr);
+    if (buffer_.empty()) {
+      buffer_ = std::move(frame);
+    } else {
+      buffer_ += frame;
+    }
+    if (buffer_.size() >= kChunkBytes) Flush();
+  }
+  // A frame that others get, too: alone it travels as it is, among others it is copied, unless
+  // it is large.
+  void Put(const http::Chunk& frame) {
+    if (frame->size() >= kSharedBytes) Flush();
+    if (shared_ == nullptr && buffer_.empty()) {
+      shared_ = frame;
+      return;
+    }
+    Put(*frame);
+  }
+  void Flush() {
+    if (shared_ != nullptr) responder_->Write(std::exchange(shared_, nullptr));
+    if (!buffer_.empty()) {
+      responder_->Write(std::make_shared<const std::string>(std::exchange(buffer_, {})));
+    }
+  }
+
+  // The stream cannot go on, and its client is told why.
+  void Fail(const Status& status) {
+    Flush();
+    Put(EncodeErrorFrame(status, request_.form));
+    Flush();
+    responder_->End();
+    Finish();
+  }
+
+  void Finish() {
+    phase_ = Phase::kDone;
+    watch_.reset();
+    batch_ = {};
+    next_in_batch_ = 0;
+    reader_.reset();
+    cancelled_->store(true);
+    state_->Remove(shared_from_this(), request_.user);
+  }
+
+  const std::shared_ptr<State> state_;
+  const WatchRequest request_;
+  const std::shared_ptr<http::Responder> responder_;
+  const SteadyTime deadline_;
+  std::atomic<SteadyTime> bookmark_at_;
+
+  OneAtATime one_at_a_time_;
+  std::atomic<std::uint32_t> orders_{0};
+
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+
+  Mutex arrived_mu_;
+  std::optional<Result<std::vector<store::Entry>>> arrived_ GUARDED_BY(arrived_mu_);
+
+  // Only the thread that pumps touches these.
+  Phase phase_ = Phase::kReading;
+  std::shared_ptr<EventListReader> reader_;  // of initial events
+  std::unique_ptr<store::Watch> watch_;
+  store::Watch::Batch batch_;  // what was taken from it last
+  std::size_t next_in_batch_ = 0;
+  store::Revision progress_ = 0;  // all changes up to here have been seen
+  store::Revision told_ = 0;      // and the client knows it up to here
+  bool needs_columns_;
+  std::string buffer_;  // frames that are not written yet
+  http::Chunk shared_;  // the same, if it is one that others have, too; buffer_ is empty then
+};
+
+Status WatchStreams::State::Add(const std::shared_ptr<Stream>& stream, const std::string& user) {
+  MutexLock lock(mu_);
+  if (stopped_) {
+    return Status(StatusReason::kServiceUnavailable,
+                  "the server is currently unable to handle the request");
+  }
+  std::size_t& of_user = per_user_[user];
+  if (streams_.size() >= limits_.max_watches || of_user >= limits_.max_watches_per_user) {
+    if (of_user == 0) per_user_.erase(user);
+    Status::Parts parts;
+    parts.reason = StatusReason::kTooManyRequests;
+    parts.message = "too many watches are open, please try again later";
+    parts.retry_after = std::chrono::seconds(5);
+    return Status(std::move(parts));
+  }
+  ++of_user;
+  streams_.insert(stream);
+  if (!std::exchange(ticking_, true)) {
+    lock.Unlock();
+    ScheduleTick();
+    lock.Lock();
+  }
+  return Status();
+}
+
+void WatchStreams::State::Remove(const std::shared_ptr<Stream>& stream, const std::string& user) {
+  MutexLock lock(mu_);
+  if (streams_.erase(stream) == 0) return;
+  const auto counted = per_user_.find(user);
+  if (counted != per_user_.end() && --counted->second == 0) per_user_.erase(counted);
+}
+
+void WatchStreams::State::Wake(std::shared_ptr<Stream> stream) {
+  {
+    MutexLock lock(mu_);
+    woken_.push_back(std::move(stream));
+    if (std::exchange(pumping_, true)) return;
+  }
+  executor_->Post([self = shared_from_this()] { self->PumpWoken(); });
+}
+
+void WatchStreams::State::PumpWoken() {
+  std::vector<std::shared_ptr<Stream>> woken;
+  {
+    MutexLock lock(mu_);
+    woken.swap(woken_);
+  }
+  for (const std::shared_ptr<Stream>& stream : woken) stream->Pump();
+  {
+    MutexLock lock(mu_);
+    if (woken_.empty()) {
+      pumping_ = false;
+      return;
+    }
+  }
+  // Gives way to whatever else the executor has to do.
+  executor_->Post([self = shared_from_this()] { self->PumpWoken(); });
+}
+
+void WatchStreams::State::ScheduleTick() {
+  executor_->PostAt(clock().Steady() + kTick, [self = weak_from_this()] {
+    if (const auto state = self.lock()) state->Tick();
+  });
+}
+
+void WatchStreams::State::Tick() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    MutexLock lock(mu_);
+    if (streams_.empty() || stopped_) {
+      ticking_ = false;
+      return;
+    }
+    streams.assign(streams_.begin(), streams_.end());
+  }
+  const SteadyTime now = clock().Steady();
+  for (const std::shared_ptr<Stream>& stream : streams) stream->OnTick(now);
+  ScheduleTick();
+}
+
+void WatchStreams::State::Stop() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    MutexLock lock(mu_);
+    stopped_ = true;
+    streams.assign(streams_.begin(), streams_.end());
+  }
+  for (const std::shared_ptr<Stream>& stream : streams) stream->Stop();
+}
+
+std::size_t WatchStreams::State::size() const {
+  MutexLock lock(mu_);
+  return streams_.size();
+}
+
+WatchStreams::WatchStreams(store::Store* store, Executor* executor, WatchLimits limits)
+    : state_(std::make_shared<State>(store, executor, limits)) {}
+
+WatchStreams::~WatchStreams() { Stop(); }
+
+Status WatchStreams::Open(WatchRequest request, std::shared_ptr<http::Responder> responder,
+                          const std::function<void()>& start) {
+  const std::string user = request.user;
+  auto stream = std::make_shared<Stream>(state_, std::move(request), std::move(responder));
+  if (Status refused = state_->Add(stream, user); !refused.ok()) return refused;
+  start();
+  stream->Begin();
+  return Status();
+}
+
+void WatchStreams::Stop() { state_->Stop(); }
+
+std::size_t WatchStreams::size() const { return state_->size(); }
+
+}  // namespace herald::server

@@ -1,0 +1,484 @@
+#include "store/etcd/cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace herald::store {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The test is etcd: it answers lists when it likes, and tells the watch what it likes.
+// Values are "<index>|<written>|<lifetime>" in seconds; others cannot be read.
+class EtcdMirrorTest : public testing::Test {
+ protected:
+  class FakeWatch final : public EtcdWatch {
+   public:
+    FakeWatch(int* open, int* requests) : open_(open), requests_(requests) { ++*open_; }
+    ~FakeWatch() override { --*open_; }
+    void RequestProgress() override { ++*requests_; }
+
+   private:
+    int* const open_;
+    int* const requests_;
+  };
+
+  struct Value {
+    std::string index;
+    int written = 0;
+    int lifetime = 0;
+  };
+  static std::optional<Value> Parse(std::string_view text) {
+    Value value;
+    const std::size_t first = text.find('|');
+    if (first == std::string_view::npos) return std::nullopt;
+    value.index = text.substr(0, first);
+    const std::string rest(text.substr(first + 1));
+    std::sscanf(rest.c_str(), "%d|%d", &value.written, &value.lifetime);
+    return value;
+  }
+
+  EtcdMirrorTest() {
+    options_.clock = &clock_;
+    options_.executor = &executor_;
+    options_.start = "/";
+    options_.end = "0";
+    options_.replay = 0;
+    options_.schema.index = [](std::string_view, std::string_view text) {
+      std::vector<IndexEntry> entries;
+      if (const auto value = Parse(text)) entries.push_back({1, value->index});
+      return entries;
+    };
+    options_.schema.lifetime = [this](std::string_view, std::string_view text) {
+      const auto value = Parse(text);
+      return std::chrono::seconds(value ? value->lifetime / lifetime_divisor_ : 1);
+    };
+    options_.schema.written = [](std::string_view, std::string_view text) {
+      const auto value = Parse(text);
+      return value ? std::optional<WallTime>(WallTime(std::chrono::seconds(value->written)))
+                   : std::nullopt;
+    };
+  }
+  ~EtcdMirrorTest() override {
+    if (mirror_) mirror_->Stop();
+    EXPECT_EQ(open_watches_, 0);
+  }
+
+  void Start() {
+    hub_ = std::make_unique<WatchHub>(
+        0, 0,
+        [](const std::string&, Revision, std::size_t) -> Result<Watch::Batch> {
+          return Status(StatusReason::kExpired, "etcd has compacted it");
+        },
+        WatchHub::Options{.executor = &executor_});
+    EtcdMirror::Source source;
+    source.range = [this](EtcdRange range, std::function<void(Result<EtcdPage>)> done) {
+      ranges_.emplace_back(std::move(range), std::move(done));
+    };
+    source.watch = [this](Revision after, std::function<void(Result<EtcdWatchBatch>)> batch) {
+      watched_after_ = after;
+      tell_ = std::move(batch);
+      return std::make_unique<FakeWatch>(&open_watches_, &requests_);
+    };
+    source.progress_is_sound = [this] { return sound_; };
+    mirror_ = std::make_unique<EtcdMirror>(options_, std::move(source), hub_.get());
+    mirror_->Start();
+  }
+
+  // Answers the list that was asked for last.
+  void Answer(Revision revision, const std::vector<std::pair<std::string, std::string>>& entries,
+              bool more = false) {
+    ASSERT_FALSE(ranges_.empty());
+    EtcdPage page;
+    page.revision = revision;
+    page.more = more;
+    for (const auto& [key, value] : entries) {
+      page.entries.push_back({key, std::make_shared<const std::string>(value), 5, 0});
+    }
+    auto done = std::move(ranges_.back().second);
+    done(std::move(page));
+  }
+  static std::shared_ptr<const Change> Put(const std::string& key, const std::string& value,
+                                           Revision revision) {
+    return std::make_shared<const Change>(
+        Entry{key, std::make_shared<const std::string>(value), revision}, std::nullopt, false);
+  }
+  static std::shared_ptr<const Change> Delete(const std::string& key, Revision revision) {
+    return std::make_shared<const Change>(
+        Entry{key, nullptr, revision},
+        Entry{key, std::make_shared<const std::string>("x"), revision - 1}, true);
+  }
+  void Tell(std::vector<std::shared_ptr<const Change>> changes, Revision revision) {
+    tell_(EtcdWatchBatch{std::move(changes), revision});
+  }
+
+  std::vector<std::string> Keys(const std::optional<Page>& page) {
+    std::vector<std::string> keys;
+    if (!page) return {"(no table)"};
+    for (const Entry& entry : page->entries) keys.push_back(entry.key);
+    return keys;
+  }
+  std::vector<std::string> By(const std::string& index, Revision at = 0) {
+    Query query;
+    query.by = IndexRange{.index = 1, .from = index, .to = index + '\0'};
+    return Keys(mirror_->Read(query, at));
+  }
+  std::shared_ptr<std::optional<bool>> WaitFor(Revision revision) {
+    auto answer = std::make_shared<std::optional<bool>>();
+    mirror_->WaitFor(revision, [answer](bool fresh) { *answer = fresh; });
+    executor_.RunUntilIdle();
+    return answer;
+  }
+  void Advance(std::chrono::milliseconds by) {
+    clock_.Advance(by);
+    executor_.RunUntilIdle();
+  }
+  std::unique_ptr<Watch> NewWatch(Revision after) {
+    auto watch = hub_->NewWatch("/", after, [] {});
+    EXPECT_TRUE(watch);
+    return watch ? *std::move(watch) : nullptr;
+  }
+  static std::vector<Revision> Next(Watch& watch) {
+    std::vector<Revision> revisions;
+    const auto batch = watch.Next(100);
+    EXPECT_TRUE(batch) << batch.error().ToString();
+    if (batch) {
+      for (const auto& change : batch->changes) revisions.push_back(change->revision());
+    }
+    return revisions;
+  }
+  using Strings = std::vector<std::string>;
+  using Revisions = std::vector<Revision>;
+
+  FakeClock clock_{WallTime(1000s)};
+  Executor executor_{{.threads = 0, .clock = &clock_}};
+  EtcdMirror::Options options_;
+  int lifetime_divisor_ = 1;
+  bool sound_ = true;
+  int open_watches_ = 0;
+  int requests_ = 0;
+  std::vector<std::pair<EtcdRange, std::function<void(Result<EtcdPage>)>>> ranges_;
+  Revision watched_after_ = 0;
+  std::function<void(Result<EtcdWatchBatch>)> tell_;
+  std::unique_ptr<WatchHub> hub_;
+  std::unique_ptr<EtcdMirror> mirror_;
+};
+
+TEST_F(EtcdMirrorTest, ListsPageAfterPageAtOneRevisionAndThenFollows) {
+  Start();
+  EXPECT_EQ(mirror_->revision(), 0);
+  EXPECT_EQ(By("x"), Strings{"(no table)"});
+  Answer(10, {{"/a", "x|0|60"}, {"/b", "y|0|60"}}, /*more=*/true);
+  ASSERT_EQ(ranges_.size(), 2u);
+  EXPECT_EQ(ranges_[1].first.at, 10);
+  EXPECT_EQ(ranges_[1].first.start, std::string("/b") + '\0');
+  EXPECT_EQ(mirror_->revision(), 0) << "half a list is none";
+  EXPECT_EQ(hub_->head(), 10) << "but watches can begin";
+
+  Answer(12, {{"/c", "x|0|60"}});
+  EXPECT_EQ(watched_after_, 10);
+  EXPECT_EQ(mirror_->revision(), 10) << "where the list began, whatever happened since";
+  EXPECT_EQ(By("x"), (Strings{"/a", "/c"}));
+
+  const auto watch = NewWatch(10);
+  Tell({Put("/d", "x|0|60", 11), Delete("/a", 12)}, 12);
+  EXPECT_EQ(By("x"), (Strings{"/c", "/d"}));
+  EXPECT_EQ(By("x", 11), (Strings{"/a", "/c", "/d"})) << "as it was";
+  EXPECT_EQ(Next(*watch), (Revisions{11, 12}));
+  EXPECT_EQ(mirror_->stats().entries, 3u);
+}
+
+TEST_F(EtcdMirrorTest, AReadInSlicesShowsOneRevision) {
+  Start();
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (int i = 0; i < 1'000; ++i) entries.emplace_back("/" + std::to_string(1'000 + i), "x|0|60");
+  Answer(10, entries);
+  const Query query;
+  const std::unique_ptr<EtcdMirror::Reading> reading = mirror_->NewReading(query, 0);
+  ASSERT_TRUE(reading);
+  EXPECT_FALSE(reading->Continue(1)) << "there is more";
+  Tell({Delete("/1999", 11), Put("/1500a", "x|0|60", 12)}, 12);
+  Advance(1h);
+  mirror_->Maintain();  // would forget how it was
+  std::optional<Page> page;
+  int slices = 1;
+  for (; !page; ++slices) page = reading->Continue(1);
+  EXPECT_GT(slices, 2);
+  EXPECT_EQ(page->revision, 10);
+  ASSERT_EQ(page->entries.size(), 1'000u);
+  EXPECT_EQ(page->entries.back().key, "/1999");
+  EXPECT_EQ(Keys(mirror_->Read(query, 0)).size(), 1'000u) << "one more and one less";
+}
+
+TEST_F(EtcdMirrorTest, TellsWhatWasThereBeforeAsTheTableHasIt) {
+  Start();
+  Answer(10, {{"/a", "x|0|60"}});
+  const Bytes first = (*mirror_->Get("/a"))->value;
+  const auto watch = NewWatch(10);
+  Tell({Put("/a", "y|0|60", 11), Put("/b", "x|0|60", 12)}, 12);  // etcd had compacted it
+  const Bytes second = (*mirror_->Get("/a"))->value;
+  Tell({Delete("/a", 13)}, 13);
+  const auto batch = watch->Next(10);
+  ASSERT_TRUE(batch);
+  ASSERT_EQ(batch->changes.size(), 3u);
+  ASSERT_TRUE(batch->changes[0]->previous());
+  EXPECT_EQ(batch->changes[0]->previous()->value, first) << "the same, not a copy";
+  EXPECT_EQ(batch->changes[0]->previous()->revision, 5);
+  EXPECT_FALSE(batch->changes[1]->previous());
+  ASSERT_TRUE(batch->changes[2]->previous());
+  EXPECT_EQ(batch->changes[2]->previous()->value, second);
+  EXPECT_TRUE(batch->changes[2]->deleted());
+}
+
+TEST_F(EtcdMirrorTest, ListsAgainAfterAWhileWhereThatFailed) {
+  Start();
+  ranges_.back().second(Status(StatusReason::kServiceUnavailable, "no leader"));
+  EXPECT_EQ(ranges_.size(), 1u);
+  Advance(300ms);
+  ASSERT_EQ(ranges_.size(), 2u);
+  Answer(10, {{"/a", "x|0|60"}}, /*more=*/true);
+  ranges_.back().second(Status(StatusReason::kExpired, "compacted meanwhile"));
+  Advance(1s);
+  ASSERT_EQ(ranges_.size(), 4u);
+  EXPECT_EQ(ranges_.back().first.at, 0);
+  Answer(20, {{"/b", "x|0|60"}});
+  EXPECT_EQ(By("x"), Strings{"/b"});
+  EXPECT_EQ(watched_after_, 10) << "those who watch since the first list miss nothing";
+  const auto watch = NewWatch(10);
+  Tell({Delete("/a", 15), Put("/b", "x|0|60", 19), Put("/c", "x|0|60", 21)}, 21);
+  EXPECT_EQ(Next(*watch), (Revisions{15, 19, 21}));
+  EXPECT_EQ(By("x"), (Strings{"/b", "/c"})) << "the list had the first two already";
+}
+
+TEST_F(EtcdMirrorTest, BeginsItsWatchBeforeTheListForThoseWhoComeBack) {
+  options_.replay = 100;
+  Start();
+  Answer(1000, {{"/a", "x|0|60"}});
+  EXPECT_EQ(watched_after_, 900);
+  EXPECT_EQ(mirror_->revision(), 1000);
+  const auto back = NewWatch(950);
+  Tell({Put("/b", "x|0|60", 940), Delete("/b", 960)}, 960);
+  EXPECT_EQ(By("x"), Strings{"/a"}) << "the list knows better";
+  EXPECT_EQ(*WaitFor(1001), false) << "what is replayed is not waited for";
+  EXPECT_EQ(*WaitFor(1001), false);
+  EXPECT_EQ(requests_, 1) << "but its end is asked for";
+  Advance(50ms);
+  EXPECT_EQ(*WaitFor(1001), false);
+  EXPECT_EQ(requests_, 2);
+  Tell({}, 1000);
+  EXPECT_EQ(*WaitFor(1001), std::nullopt);
+  EXPECT_EQ(Next(*back), Revisions{960});
+  Tell({Put("/c", "x|0|60", 1001)}, 1001);
+  EXPECT_EQ(By("x"), (Strings{"/a", "/c"}));
+  EXPECT_EQ(Next(*back), Revisions{1001});
+}
+
+TEST_F(EtcdMirrorTest, BeginsNearerWhereEtcdHasForgottenTooMuch) {
+  options_.replay = 100;
+  Start();
+  Answer(1000, {{"/a", "x|0|60"}});
+  for (const Revision after : {988, 999, 1000}) {
+    tell_(Status(StatusReason::kExpired, "compacted"));
+    executor_.RunUntilIdle();
+    EXPECT_EQ(watched_after_, after);
+    EXPECT_EQ(open_watches_, 1);
+  }
+  EXPECT_EQ(ranges_.size(), 1u) << "one list is enough";
+  const auto watch = NewWatch(1000);
+  Tell({Put("/c", "x|0|60", 1001)}, 1001);
+  EXPECT_EQ(Next(*watch), Revisions{1001});
+  tell_(Status(StatusReason::kExpired, "compacted"));
+  executor_.RunUntilIdle();
+  EXPECT_EQ(ranges_.size(), 2u) << "now it has lost something";
+}
+
+TEST_F(EtcdMirrorTest, IsFreshOnceItHasSeenTheRevision) {
+  Start();
+  Answer(10, {});
+  EXPECT_EQ(*WaitFor(10), true);
+  EXPECT_EQ(requests_, 0);
+
+  const auto by_change = WaitFor(11);
+  const auto by_progress = WaitFor(13);
+  EXPECT_EQ(*by_change, std::nullopt);
+  EXPECT_EQ(requests_, 1) << "once for all who wait";
+  Tell({Put("/a", "x|0|60", 11)}, 11);
+  EXPECT_EQ(*by_change, true);
+  EXPECT_EQ(*by_progress, std::nullopt);
+  Tell({}, 12);
+  executor_.RunUntilIdle();
+  EXPECT_EQ(requests_, 2) << "etcd was asked too early";
+  EXPECT_EQ(*by_progress, std::nullopt);
+  Tell({}, 13);
+  EXPECT_EQ(*by_progress, true);
+  EXPECT_EQ(mirror_->revision(), 13);
+}
+
+TEST_F(EtcdMirrorTest, AsksAgainWhereEtcdDoesNotAnswer) {
+  Start();
+  Answer(10, {});
+  const auto answer = WaitFor(11);
+  EXPECT_EQ(requests_, 1);
+  Advance(50ms);
+  EXPECT_EQ(requests_, 2);
+  Tell({}, 11);
+  EXPECT_EQ(*answer, true);
+  Advance(50ms);
+  Advance(50ms);
+  EXPECT_EQ(requests_, 2) << "nobody waits any more";
+}
+
+TEST_F(EtcdMirrorTest, WaitsForThreeSecondsAndThenNobodyWaitsUntilSomethingComes) {
+  Start();
+  Answer(10, {});
+  const auto first = WaitFor(11);
+  Advance(2900ms);
+  EXPECT_EQ(*first, std::nullopt);
+  Advance(100ms);
+  EXPECT_EQ(*first, false);
+  EXPECT_EQ(*WaitFor(11), false) << "at once";
+  EXPECT_EQ(*WaitFor(10), true);
+  Tell({}, 10);
+  EXPECT_EQ(*WaitFor(11), std::nullopt) << "it is worth waiting again";
+}
+
+TEST_F(EtcdMirrorTest, DoesNotWaitForWordsThatCannotBeTrusted) {
+  sound_ = false;
+  Start();
+  Answer(10, {});
+  EXPECT_EQ(*WaitFor(11), false);
+  Tell({Put("/a", "x|0|60", 11)}, 11);
+  EXPECT_EQ(*WaitFor(11), true) << "a change is no mere word";
+  EXPECT_EQ(requests_, 0);
+}
+
+TEST_F(EtcdMirrorTest, ListsAnewBehindACompactionAndEndsOnlyThoseWhoMissSomething) {
+  Start();
+  Answer(10, {{"/a", "x|0|60"}});
+  Tell({Put("/b", "x|0|60", 11)}, 11);
+  const auto behind = NewWatch(10);
+  const auto waiting = NewWatch(11);
+  EXPECT_EQ(Next(*waiting), Revisions{});
+  const auto ahead = NewWatch(40);  // told of by another replica
+
+  tell_(Status(StatusReason::kExpired, "compacted"));
+  EXPECT_EQ(By("x"), Strings{"(no table)"}) << "nobody knows what it lacks";
+  executor_.RunUntilIdle();
+  EXPECT_EQ(open_watches_, 0);
+  Answer(30, {{"/c", "x|0|60"}});
+  EXPECT_EQ(watched_after_, 30);
+  EXPECT_EQ(By("x"), Strings{"/c"});
+  EXPECT_TRUE(behind->Next(1).error().Is(StatusReason::kExpired));
+  EXPECT_TRUE(waiting->Next(1).error().Is(StatusReason::kExpired));
+  EXPECT_EQ(Next(*ahead), Revisions{});
+  Tell({Put("/d", "x|0|60", 40), Put("/e", "x|0|60", 41)}, 41);
+  EXPECT_EQ(Next(*ahead), Revisions{41});
+  EXPECT_EQ(mirror_->stats().lists, 2u);
+}
+
+TEST_F(EtcdMirrorTest, GivesUpATableThatIsTooLargeAndGoesOnFeedingWatches) {
+  options_.max_bytes = 20'000;
+  Start();
+  Answer(10, {{"/a", "x|0|60"}});
+  EXPECT_EQ(By("x"), Strings{"/a"});
+  const auto watch = NewWatch(10);
+  Revision revision = 10;
+  while (mirror_->revision() > 0) {
+    ++revision;
+    ASSERT_LT(revision, 100);
+    Tell({Put("/b" + std::to_string(revision), "x|0|60" + std::string(1'000, ' '), revision)},
+         revision);
+  }
+  EXPECT_EQ(*WaitFor(revision), false);
+  EXPECT_FALSE(mirror_->stats().entries);
+  EXPECT_EQ(Next(*watch).size(), static_cast<std::size_t>(revision - 10));
+
+  mirror_->Maintain();
+  EXPECT_EQ(ranges_.size(), 1u) << "not at once";
+  Advance(10min);
+  mirror_->Maintain();
+  ASSERT_EQ(ranges_.size(), 2u);
+  EXPECT_EQ(open_watches_, 0);
+  Answer(200, {{"/c", "x|0|60"}});
+  EXPECT_EQ(By("x"), Strings{"/c"});
+  EXPECT_EQ(watched_after_, revision) << "watches go on where they were";
+}
+
+TEST_F(EtcdMirrorTest, DropsHistoryBeforeItGivesUpTheTable) {
+  options_.max_bytes = 20'000;
+  Start();
+  Answer(10, {});
+  for (Revision revision = 11; revision < 200; ++revision) {
+    Tell({Put("/a", "x|0|60" + std::string(1'000, ' '), revision)}, revision);
+  }
+  EXPECT_EQ(By("x"), Strings{"/a"});
+  EXPECT_EQ(By("x", 11), Strings{"(no table)"}) << "etcd may still have it";
+}
+
+TEST_F(EtcdMirrorTest, KnowsWhatIsOverdueByWhatItSawAndElseByWhatTheValueTells) {
+  Start();
+  Answer(10, {{"/listed", "x|900|60"},   // over at 960
+              {"/future", "x|5000|60"},  // its recorder's clock is wrong
+              {"/unreadable", "k8s:enc:aescbc"}});
+  Tell({Put("/old clock", "x|100|60", 11), Put("/unreadable too", "k8s:enc:aescbc", 12)}, 12);
+  const auto overdue = [this](int second) {
+    Strings keys;
+    const auto entries = mirror_->Overdue(WallTime(std::chrono::seconds(second)), 10);
+    for (const Entry& entry : entries.value()) keys.push_back(entry.key);
+    return keys;
+  };
+  EXPECT_EQ(overdue(959), Strings{});
+  EXPECT_EQ(overdue(960), Strings{"/listed"});
+  EXPECT_EQ(overdue(1059), Strings{"/listed"});
+  EXPECT_EQ(overdue(1060), (Strings{"/listed", "/future", "/old clock"}))
+      << "from when they were seen";
+  EXPECT_EQ(overdue(100'000).size(), 3u) << "what cannot be read is not ours";
+}
+
+TEST_F(EtcdMirrorTest, FindsWhatNewRulesEnd) {
+  Start();
+  Answer(10, {{"/over already", "x|900|60"}, {"/a", "x|990|60"}, {"/b", "x|990|600"}});
+  lifetime_divisor_ = 10;
+  const auto over = mirror_->RefreshLifetimes(clock_.Now());
+  ASSERT_TRUE(over);
+  ASSERT_EQ(over->size(), 1u) << "what was over before is its lease's affair";
+  EXPECT_EQ(over->front().key, "/a");
+  EXPECT_EQ(mirror_->Overdue(WallTime(1050s), 10)->size(), 3u) << "and /b goes in time";
+}
+
+TEST_F(EtcdMirrorTest, CountsWhatExpired) {
+  Start();
+  Answer(10, {{"/a", "x|990|60"}, {"/b", "x|990|600"}});
+  Advance(60s);
+  Tell({Delete("/a", 11), Delete("/b", 11)}, 11);
+  EXPECT_EQ(mirror_->stats().expired, 1u) << "a client deleted the other one";
+}
+
+TEST_F(EtcdMirrorTest, MovesQuietWatchesOn) {
+  Start();
+  Answer(10, {});
+  const auto quiet = NewWatch(10);
+  EXPECT_EQ(Next(*quiet), Revisions{});
+  mirror_->Maintain();
+  EXPECT_EQ(requests_, 1);
+  Tell({}, 500);
+  EXPECT_EQ(quiet->Next(1)->revision, 500);
+}
+
+TEST_F(EtcdMirrorTest, AnswersThoseWhoWaitWhenItStops) {
+  Start();
+  Answer(10, {});
+  const auto answer = WaitFor(11);
+  mirror_->Stop();
+  EXPECT_EQ(*answer, false);
+  EXPECT_EQ(open_watches_, 0);
+}
+
+}  // namespace
+}  // namespace herald::store
