@@ -20,7 +20,7 @@
 #include "herald/api/reference.h"
 #include "herald/base/clock.h"
 #include "herald/record/broadcaster.h"
-#include "record/count_correlator.h"
+#include "record/correlate/count_correlator.h"
 
 // The cost of recording. Each row has a peer of the same name in
 // test/interop/go/bench/record_bench_test.go, which does the same work with client-go

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "record/spool.h"
+#include "record/spool/spool.h"
 
 namespace {
 
