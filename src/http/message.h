@@ -67,7 +67,7 @@ struct Request {
   std::string authority{};  // Host, or :authority
   Headers headers{};
   std::string body{};
-  // The client offers to go on as a WebSocket (HTTP/1.1 only). The answer may take the offer:
+  // The client offers to go on as a WebSocket (HTTP/1.1 only). The response may take the offer:
   // see Responder::Start().
   bool websocket = false;
 };
@@ -75,8 +75,8 @@ struct Request {
 struct ResponseHead {
   int status = 200;
   Headers headers{};
-  // The end follows when the peer has taken the pieces: the answer is bounded, drained and owed to
-  // a client that has closed its half as a whole response is.
+  // The end follows when the peer has taken the pieces: the response is bounded, drained and owed
+  // to a client that has closed its half as a whole response is.
   bool finite = false;
 };
 

@@ -122,7 +122,7 @@ void MakeSendable(int& status, Headers& headers) {
   headers = std::move(sendable);
 }
 
-Response PlainAnswer(int status, std::string_view text) {
+Response PlainResponse(int status, std::string_view text) {
   Response response{.status = status,
                     .headers = {{"content-type", "text/plain; charset=utf-8"}},
                     .body = fmt::format("{}\n", text)};

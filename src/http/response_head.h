@@ -8,26 +8,26 @@
 
 namespace herald::http {
 
-// What the heads of answers, and of requests, have in common in HTTP/1.1 and HTTP/2.
+// What the heads of responses, and of requests, have in common in HTTP/1.1 and HTTP/2.
 
 // "Not Found" for 404; "Unknown" for a status that has no name.
 std::string_view ReasonPhrase(int status);
 
-// Whether an answer of this status never has a body.
+// Whether a response of this status never has a body.
 bool IsBodiless(int status);
 
 // Fields that belong to a connection and its framing rather than to the message. They
-// are taken out of requests, and left out of answers, where the codec decides on them.
+// are taken out of requests, and left out of responses, where the codec decides on them.
 // REQUIRES: name is lower-case
 bool IsConnectionField(std::string_view name);
 
-// Makes an answer of ours fit to be sent, whatever the handler has put into it: a status
+// Makes a response of ours fit to be sent, whatever the handler has put into it: a status
 // outside 200 to 599 becomes 500, fields of the connection go, and control characters
-// in values become spaces, so that no text of a client can add fields to an answer.
+// in values become spaces, so that no text of a client can add fields to a response.
 void MakeSendable(int& status, Headers& headers);
 
-// A plain answer of the codec itself, to a request that never reaches the handler.
-Response PlainAnswer(int status, std::string_view text);
+// A plain response of the codec itself, to a request that never reaches the handler.
+Response PlainResponse(int status, std::string_view text);
 
 void LowerCase(std::string& text);
 

@@ -162,8 +162,8 @@ class Client::Impl {
     bool perhaps_processed = false;  // in a try before, which broke
     bool head_seen = false;
     bool doomed = false;      // nothing but `done` will be called
-    bool asked_gzip = false;  // so a gzip answer is unpacked
-    bool gzip = false;        // the answer is one
+    bool asked_gzip = false;  // so a gzip response is unpacked
+    bool gzip = false;        // the response is one
     std::unique_ptr<GzipDecoder> decoder{};
     Response response{};  // of a fetch
   };
@@ -392,10 +392,10 @@ void Client::Impl::AddCall(NewCall incoming) {
   if (call.options.timeout.count() > 0) {
     const milliseconds timeout = std::min<milliseconds>(call.options.timeout, kEternity);
     call.deadline = shared_.timers.Add(Later(call.started, timeout), [this, &call] {
-      Doom(call,
-           Status(StatusReason::kTimeout, fmt::format("{}: no {} within {} ms", server_,
-                                                      call.head_seen ? "complete answer" : "answer",
-                                                      call.options.timeout.count())));
+      Doom(call, Status(StatusReason::kTimeout,
+                        fmt::format("{}: no {} within {} ms", server_,
+                                    call.head_seen ? "complete response" : "response",
+                                    call.options.timeout.count())));
     });
   }
   waiting_.push_back(call);
@@ -459,7 +459,7 @@ void Client::Impl::Deliver(Call& call, std::string_view data) {
   if (call.listener.fetched) {
     if (data.size() > call.options.max_body_bytes - call.response.body.size())
       return Doom(call, Status(StatusReason::kRequestEntityTooLarge,
-                               fmt::format("{}: the body of the answer is larger than {} bytes",
+                               fmt::format("{}: the body of the response is larger than {} bytes",
                                            server_, call.options.max_body_bytes)));
     call.response.body.append(data);
     return;

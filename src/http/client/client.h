@@ -33,7 +33,7 @@ struct ClientOptions {
   std::string url{};
   // Asked on the client's thread when a connection is made, and every tls_check_interval
   // while there are connections; null: defaults. When what it returns has changed,
-  // connections made with the old answer are used no more. It must not block for long.
+  // connections made with the old response are used no more. It must not block for long.
   std::function<Result<ClientTls>()> tls{};
   // "http://[user:password@]host:port"; empty: none. It is asked by CONNECT for a tunnel,
   // for plain servers as well. With https:// it is spoken to over TLS, by the rules of
@@ -46,7 +46,7 @@ struct ClientOptions {
   // At once. HTTP/2 uses one, or a few where long calls (watches) take all the streams that
   // the server allows on it.
   std::size_t max_http1_connections = 32;
-  std::size_t max_header_bytes = 256 * 1024;          // of one answer
+  std::size_t max_header_bytes = 256 * 1024;          // of one response
   std::chrono::milliseconds connect_timeout{10'000};  // TCP, proxy and TLS together
   std::chrono::milliseconds idle_timeout{90'000};     // an unused connection is closed
   std::chrono::milliseconds ping_interval{30'000};    // HTTP/2: quiet for so long, then ping
@@ -62,7 +62,7 @@ struct CallOptions {
   // A body over this is an error; only for Fetch().
   std::size_t max_body_bytes = 512 * 1024 * 1024;
   // The request may be sent again on another connection when the one it went out on
-  // broke, or was closed by GOAWAY, before any answer. Requests that are known not to have
+  // broke, or was closed by GOAWAY, before any response. Requests that are known not to have
   // been processed (refused streams, those above a GOAWAY's last) are repeated in any case.
   // Either is done three times at most.
   bool repeatable = false;
@@ -88,10 +88,10 @@ struct ClientStats {
 // One thread of its own does all the work and runs all callbacks, which must not block.
 // (Names of hosts are looked up on another, because that blocks.)
 //
-// Errors are kUnreachable (no connection, or it broke before the answer was whole, with a
+// Errors are kUnreachable (no connection, or it broke before the response was whole, with a
 // message that names the server and the cause: refused, no such host, certificate expired,
 // ...), kTimeout, kCancelled, kRequestEntityTooLarge (of a body over max_body_bytes) or
-// kBadRequest (a request that cannot be put on the wire), origin local. An answer with
+// kBadRequest (a request that cannot be put on the wire), origin local. A response with
 // whatever status is a success here: judging it is the caller's business.
 //
 // Thread-safe.
@@ -123,7 +123,7 @@ class Client {
   // `done` comes with kCancelled, unless it is on its way already. Unknown ids are ignored.
   void Cancel(CallId call);
 
-  // The whole answer, by callback or by waiting for it (not from a callback).
+  // The whole response, by callback or by waiting for it (not from a callback).
   CallId Fetch(Request request, CallOptions options, std::function<void(Result<Response>)> done);
   Result<Response> Fetch(Request request, CallOptions options = {}, std::stop_token stop = {});
 

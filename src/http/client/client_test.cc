@@ -60,7 +60,7 @@ TEST(Client, SendsTheWholeRequest) {
           journal.Add(r.method + " " + r.target + " " + r.authority + " " +
                       std::string(r.headers.Get("x-a")) + " " +
                       std::string(r.headers.Get("accept-encoding")) + " " + r.body);
-          h2.Answer(stream.id, 201, "");
+          h2.Respond(stream.id, 201, "");
         }).Run();
       } else {
         std::string request = wire.ReadRequest();
@@ -122,7 +122,7 @@ TEST(Client, RunsManyCallsOnOneHttp2Connection) {
   std::atomic<std::size_t> most_streams{0};
   TestPeer peer([&](TestWire& wire, int) {
     TestHttp2Peer h2(wire, {.max_streams = 10}, [](TestHttp2Peer& p, const auto& stream) {
-      p.Answer(stream.id, 200, stream.request.body);
+      p.Respond(stream.id, 200, stream.request.body);
     });
     h2.Run();
     most_streams = h2.most_streams();
@@ -160,20 +160,20 @@ TEST(Client, UsesAPoolOfHttp1Connections) {
     while (!wire.ReadRequest().empty()) {
       journal.Add("request");
       gate.Await();
-      wire.Write(Http1Answer("x"));
+      wire.Write(Http1Response("x"));
     }
   });
   ClientOptions options = Plain(peer);
   options.max_http1_connections = 3;
   const auto client = OpenClient(options);
-  Journal answers;
+  Journal responses;
   for (int i = 0; i < 9; ++i)
     client->Fetch({.target = "/x"}, kPatient, [&](const Result<Response>& response) {
-      answers.Add(response ? response->body : response.error().ToString());
+      responses.Add(response ? response->body : response.error().ToString());
     });
   journal.Await(3);
   gate.Open();
-  for (const std::string& answer : answers.Await(9)) EXPECT_EQ(answer, "x");
+  for (const std::string& response : responses.Await(9)) EXPECT_EQ(response, "x");
   EXPECT_EQ(peer.connections(), 3);
 }
 
@@ -185,7 +185,7 @@ TEST(Client, OpensAnotherConnectionWhenWatchesTakeAllStreams) {
       if (stream.request.target == "/watch")
         h2.Begin(stream.id, 200);
       else
-        h2.Answer(stream.id, 200, "x");
+        h2.Respond(stream.id, 200, "x");
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -265,7 +265,7 @@ TEST(Client, UnpacksGzip) {
   const std::string packed = Gzip(text);
   TestPeer peer([&](TestWire& wire, int) {
     while (!wire.ReadRequest().empty())
-      wire.Write(Http1Answer(packed, "Content-Encoding: gzip\r\n"));
+      wire.Write(Http1Response(packed, "Content-Encoding: gzip\r\n"));
   });
   const auto client = OpenClient(Plain(peer));
   Result<Response> response = client->Fetch({.target = "/"}, kPatient);
@@ -284,7 +284,7 @@ TEST(Client, UnpacksGzip) {
 TEST(Client, StreamsGzipOfSeveralMembers) {
   TestPeer peer([&](TestWire& wire, int) {
     wire.ReadRequest();
-    wire.Write(Http1Answer(Gzip("one") + Gzip("two"), "Content-Encoding: gzip\r\n"));
+    wire.Write(Http1Response(Gzip("one") + Gzip("two"), "Content-Encoding: gzip\r\n"));
   });
   const auto client = OpenClient(Plain(peer));
   std::string all;
@@ -315,7 +315,7 @@ TEST(Client, RefusesGzipThatIsBrokenOrABomb) {
     SCOPED_TRACE(c.name);
     TestPeer peer([&](TestWire& wire, int) {
       wire.ReadRequest();
-      wire.Write(Http1Answer(c.packed, "Content-Encoding: gzip\r\n"));
+      wire.Write(Http1Response(c.packed, "Content-Encoding: gzip\r\n"));
     });
     const auto client = OpenClient(Plain(peer));
     EXPECT_CONTAINS(
@@ -329,11 +329,11 @@ TEST(Client, BoundsTheBodyOfAFetch) {
     TestPeer peer([&](TestWire& wire, int) {
       if (http2) {
         TestHttp2Peer(wire, {}, [](TestHttp2Peer& h2, const auto& stream) {
-          h2.Answer(stream.id, 200, std::string(1001, 'x'));
+          h2.Respond(stream.id, 200, std::string(1001, 'x'));
         }).Run();
       } else {
         wire.ReadRequest();
-        wire.Write(Http1Answer(std::string(1001, 'x')));
+        wire.Write(Http1Response(std::string(1001, 'x')));
         wire.AwaitEnd();
       }
     });
@@ -421,7 +421,7 @@ TEST(Client, WaitsForAStreamWhereThereIsNoOtherConnectionToBeHad) {
       if (stream.request.target == "/watch")
         h2.Begin(stream.id, 200);
       else if (stream.request.target != "/stuck")
-        h2.Answer(stream.id, 200, "x");
+        h2.Respond(stream.id, 200, "x");
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -430,14 +430,14 @@ TEST(Client, WaitsForAStreamWhereThereIsNoOtherConnectionToBeHad) {
   const Client::CallId stuck = client->Start({.target = "/stuck"}, {}, {});
   journal.Await(3);
   peer.StopListening();
-  Journal answers;
+  Journal responses;
   client->Fetch({.target = "/get"}, kPatient, [&](const Result<Response>& response) {
-    answers.Add(response ? response->body : response.error().ToString());
+    responses.Add(response ? response->body : response.error().ToString());
   });
   // Its try for another connection has failed; only then is there a stream.
   while (client->Stats().connections_failed == 0) std::this_thread::yield();
   client->Cancel(stuck);
-  EXPECT_EQ(answers.Await(1)[0], "x");
+  EXPECT_EQ(responses.Await(1)[0], "x");
 }
 
 TEST(Client, FailsEveryCallThatWaitedForAConnection) {
@@ -475,7 +475,7 @@ TEST(Client, EndsACallThatTakesTooLong) {
     });
     const auto client = OpenClient(http2 ? PlainHttp2(peer) : Plain(peer));
     EXPECT_CONTAINS(FailureOf(*client, StatusReason::kTimeout, {.timeout = milliseconds(30)}),
-                    "answer within 30 ms");
+                    "response within 30 ms");
     // HTTP/1.1 can only close; HTTP/2 goes on.
     if (http2)
       EXPECT_EQ(client->Stats().connections, 1U);
@@ -488,17 +488,17 @@ TEST(Client, EndsACallWhoseAnswerNeverBegins) {
   TestPeer peer([&](TestWire& wire, int) { wire.AwaitEnd(); });
   const auto client = OpenClient(Plain(peer));
   EXPECT_CONTAINS(FailureOf(*client, StatusReason::kTimeout, {.timeout = milliseconds(30)}),
-                  peer.url() + ": no answer within 30 ms");
+                  peer.url() + ": no response within 30 ms");
 }
 
 TEST(Client, ReportsAnswersThatAreCutOff) {
   struct Case {
     const char* name;
-    std::function<void(TestWire&)> answer;
+    std::function<void(TestWire&)> response;
     const char* message;
   };
   const Case cases[] = {
-      {"closed at once", [](TestWire&) {}, "without an answer"},
+      {"closed at once", [](TestWire&) {}, "without a response"},
       {"half a head", [](TestWire& w) { w.Write("HTTP/1.1 200 OK\r\nX"); }, "in the middle"},
       {"truncated chunk",
        [](TestWire& w) {
@@ -527,7 +527,7 @@ TEST(Client, ReportsAnswersThatAreCutOff) {
     SCOPED_TRACE(c.name);
     TestPeer peer([&](TestWire& wire, int) {
       wire.ReadRequest();
-      c.answer(wire);
+      c.response(wire);
     });
     const auto client = OpenClient(Plain(peer));
     const std::string message = FailureOf(*client);
@@ -634,7 +634,7 @@ TEST(Client, EndsEveryCallWhenItIsDestroyed) {
   }
 }
 
-// Threads start and cancel calls while the server answers, refuses, resets, drains and
+// Threads start and cancel calls while the server responds, refuses, resets, drains and
 // dies: each call ends once, whatever happens.
 TEST(Client, EndsEachCallOnceWhateverHappens) {
   constexpr int kThreads = 4;
@@ -648,7 +648,7 @@ TEST(Client, EndsEachCallOnceWhateverHappens) {
           if (turn == 3) return;
           if (turn == 7) return wire.Reset();
           if (turn == 11) return wire.Write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
-          wire.Write(Http1Answer("x"));
+          wire.Write(Http1Response("x"));
         }
         return;
       }
@@ -660,12 +660,12 @@ TEST(Client, EndsEachCallOnceWhateverHappens) {
             h2.Begin(stream.id, 200);
             return h2.Data(stream.id, "half", false);  // until it is cancelled or cut
           case 29:
-            return h2.GoAway(stream.id, kNoError);  // and no answer
+            return h2.GoAway(stream.id, kNoError);  // and no response
           case 41:
             h2.wire().Cut();
             return h2.Stop();
           default:
-            return h2.Answer(stream.id, 200, "x");
+            return h2.Respond(stream.id, 200, "x");
         }
       }).Run();
     });

@@ -10,10 +10,10 @@
 
 namespace herald::http {
 
-// How one exchange (a request and its answer) ended.
+// How one exchange (a request and its response) ended.
 struct ExchangeEnd {
   enum class Outcome : std::uint8_t {
-    kWhole,         // the answer is complete
+    kWhole,         // the response is complete
     kNotProcessed,  // the server has surely done nothing about the request
     kBroken,        // anything else: the server may or may not have acted
   };
@@ -53,7 +53,7 @@ class ClientCodec {
   // What the peer sent.
   virtual void Receive(std::string_view bytes) = 0;
   // No more bytes will come. `clean`: the peer said so itself (and over TLS proved that
-  // it was the peer), which some answers need as their end; else `cause` tells why.
+  // it was the peer), which some responses need as their end; else `cause` tells why.
   virtual void ReceiveEnd(bool clean, std::string_view cause) = 0;
 
   // Appends what is to be sent until `out` holds about `limit` bytes or there is no more.

@@ -24,7 +24,7 @@ TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
         if (wire.ReadRequest().empty()) return;
         journal.Add(std::to_string(number));
         if (number == 0 && i == 1) return;
-        wire.Write(Http1Answer("x"));
+        wire.Write(Http1Response("x"));
       }
     });
     const auto client = OpenClient(Plain(peer));
@@ -42,7 +42,7 @@ TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
   Journal journal;
   TestPeer peer([&](TestWire& wire, int number) {
     if (wire.ReadRequest().empty()) return;
-    wire.Write(Http1Answer("x"));
+    wire.Write(Http1Response("x"));
     wire.Cut();
     journal.Add("cut " + std::to_string(number));
   });
@@ -61,7 +61,7 @@ TEST(Client, GivesUpRepeatingAfterAWhile) {
   const auto client = OpenClient(Plain(peer));
   EXPECT_CONTAINS(
       FailureOf(*client, StatusReason::kUnreachable, {.timeout = kPatience, .repeatable = true}),
-      "without an answer");
+      "without a response");
   EXPECT_EQ(peer.connections(), 4);
 }
 
@@ -87,7 +87,7 @@ TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
         h2.Stop();
         return;
       }
-      h2.Answer(stream.id, 200, stream.request.body);
+      h2.Respond(stream.id, 200, stream.request.body);
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -101,12 +101,12 @@ TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
 }
 
 TEST(Client, SaysWhetherTheServerMayHaveActed) {
-  std::atomic<bool> answers{true};
+  std::atomic<bool> responding{true};
   TestPeer peer([&](TestWire& wire, int) {
     TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const auto& stream) {
       if (stream.request.target == "/break") return h2.wire().Reset();
       if (stream.request.target == "/refuse") return h2.Reset(stream.id, kRefusedStream);
-      if (answers) h2.Answer(stream.id, 200, "");
+      if (responding) h2.Respond(stream.id, 200, "");
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -118,7 +118,7 @@ TEST(Client, SaysWhetherTheServerMayHaveActed) {
   ASSERT_TRUE(client->Fetch({.target = "/"}, kPatient).has_value());
   EXPECT_FALSE(unprocessed("/break"));
   EXPECT_TRUE(unprocessed("/refuse"));
-  answers = false;
+  responding = false;
   EXPECT_FALSE(unprocessed("/silent", {.timeout = std::chrono::milliseconds(20)}));
   // A call that was perhaps acted upon, and then found nobody to ask again.
   peer.StopListening();
@@ -135,7 +135,7 @@ TEST(Client, GoesOverANewConnectionWhenTold) {
         began.Open();
         gate.Await();
       }
-      h2.Answer(stream.id, 200, std::to_string(connection));
+      h2.Respond(stream.id, 200, std::to_string(connection));
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -161,7 +161,7 @@ TEST(Client, RepeatsARefusedStreamOnTheSameConnection) {
       if (++requests == 1)
         h2.Reset(stream.id, kRefusedStream);
       else
-        h2.Answer(stream.id, 200, "x");
+        h2.Respond(stream.id, 200, "x");
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -180,21 +180,21 @@ TEST(Client, FinishesOldCallsAndStartsNewOnesElsewhereWhenTheServerDrains) {
         journal.Add("draining");
         gate.Await();
       }
-      h2.Answer(stream.id, 200, std::to_string(number));
+      h2.Respond(stream.id, 200, std::to_string(number));
     }).Run();
     journal.Add("closed " + std::to_string(number));
   });
   const auto client = OpenClient(PlainHttp2(peer));
-  Journal answers;
+  Journal responses;
   client->Fetch({.target = "/old"}, kPatient,
-                [&](const Result<Response>& r) { answers.Add("old " + r.value().body); });
+                [&](const Result<Response>& r) { responses.Add("old " + r.value().body); });
   journal.Await(1);
   // The GOAWAY is on its way; sooner or later calls go elsewhere, and none fails.
   Result<Response> response = client->Fetch({.target = "/new"}, {.timeout = milliseconds(10)});
   while (!response) response = client->Fetch({.target = "/new"}, {.timeout = milliseconds(10)});
   EXPECT_EQ(response->body, "1");
   gate.Open();
-  EXPECT_EQ(answers.Await(1)[0], "old 0");
+  EXPECT_EQ(responses.Await(1)[0], "old 0");
   EXPECT_EQ(journal.Await(2)[1], "closed 0");
 }
 
@@ -221,7 +221,7 @@ TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
   TestPeer peer([&](TestWire& wire, int) {
     TestHttp2Peer h2(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
       if (stream.request.target == "/watch") return p.Begin(stream.id, 200);
-      p.Answer(stream.id, 200, std::to_string(p.pings()));
+      p.Respond(stream.id, 200, std::to_string(p.pings()));
     });
     h2.Run();
   });
@@ -245,7 +245,7 @@ TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
 TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
   TestPeer peer([&](TestWire& wire, int) {
     TestHttp2Peer(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
-      p.Answer(stream.id, 200, std::to_string(p.pings()));
+      p.Respond(stream.id, 200, std::to_string(p.pings()));
     }).Run();
   });
   ClientOptions options = PlainHttp2(peer);
@@ -259,7 +259,7 @@ TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
   later.get_future().wait();
   const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
-  // One, where a machine was too slow for an answer within 100 ms.
+  // One, where a machine was too slow for a response within 100 ms.
   EXPECT_LE(std::stoi(response->body), 1);
 }
 
@@ -280,8 +280,9 @@ TEST(Client, GivesUpAConnectionThatDoesNotAnswerPings) {
   Journal journal;
   client->Start({.target = "/watch"}, {},
                 {.done = [&](const Status& status) { journal.Add(status.message()); }});
-  EXPECT_EQ(journal.Await(1), std::vector<std::string>{
-                                  peer.url() + ": the server did not answer a ping within 10 ms"});
+  EXPECT_EQ(
+      journal.Await(1),
+      std::vector<std::string>{peer.url() + ": the server did not response a ping within 10 ms"});
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ Status GzipDecoder::Decode(std::string_view packed, const Sink& sink) {
     zlib.avail_out = static_cast<uInt>(kPieceBytes);
     const int result = inflate(&zlib, Z_SYNC_FLUSH);
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
-      return Broken("the body of the answer is not the gzip it says it is");
+      return Broken("the body of the response is not the gzip it says it is");
     const std::size_t size = kPieceBytes - zlib.avail_out;
     if (size > 0 && !sink({state_->piece.data(), size})) return {};
     if (result == Z_STREAM_END) {
@@ -57,7 +57,7 @@ Status GzipDecoder::Decode(std::string_view packed, const Sink& sink) {
 }
 
 Status GzipDecoder::End() const {
-  if (state_->begun || !state_->any) return Broken("the gzip body of the answer was cut off");
+  if (state_->begun || !state_->any) return Broken("the gzip body of the response was cut off");
   return {};
 }
 

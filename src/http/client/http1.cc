@@ -15,9 +15,9 @@ namespace {
 
 namespace beast = boost::beast;
 
-// Interim answers (100 Continue, 103 Early Hints) before the one that counts. Real
+// Interim responses (100 Continue, 103 Early Hints) before the one that counts. Real
 // servers send one or two; a peer that sends them for ever would never be noticed.
-constexpr int kMaxInterimAnswers = 16;
+constexpr int kMaxInterimResponses = 16;
 
 constexpr std::string_view kStatusLine = "HTTP/1.";
 constexpr int kMinStatus = 100;  // RFC 9110, 15
@@ -62,7 +62,7 @@ std::string Lower(beast::string_view text) {
 
 }  // namespace
 
-// Beast's parser with its findings handed on as they come. One per answer.
+// Beast's parser with its findings handed on as they come. One per response.
 class Http1Client::Parser final : public beast::http::basic_parser<false> {
  public:
   Parser(const ClientCodecEvents& events, std::uint64_t exchange, std::size_t max_header_bytes,
@@ -131,7 +131,7 @@ void Http1Client::Start(std::uint64_t exchange, const Request& request) {
   body_sent_ = 0;
   anything_sent_ = false;
   anything_received_ = false;
-  interim_answers_ = 0;
+  interim_responses_ = 0;
   // After CONNECT the rest of the connection is the tunnel, whatever the head says of a
   // body; where it was refused, the connection is of no more use.
   expect_no_body_ = tunnel_ || request.method == "HEAD";
@@ -165,7 +165,7 @@ void Http1Client::Receive(std::string_view bytes) {
     if (!parser_->got_some() &&
         bytes.substr(0, kStatusLine.size()) !=
             kStatusLine.substr(0, std::min(bytes.size(), kStatusLine.size())))
-      return Fail("the answer is not HTTP/1.1");
+      return Fail("the response is not HTTP/1.1");
     beast::error_code error;
     const std::size_t used =
         parser_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
@@ -173,17 +173,18 @@ void Http1Client::Receive(std::string_view bytes) {
     if (error == beast::http::error::need_more) {
       // The parser bounds heads by itself, but not the line before a chunk.
       if (bytes.size() > max_header_bytes_)
-        return Fail(fmt::format("the answer has a head or chunk of over {} bytes before its data",
+        return Fail(fmt::format("the response has a head or chunk of over {} bytes before its data",
                                 max_header_bytes_));
       pending_ = bytes;
       return;
     }
     if (error == beast::http::error::header_limit)
-      return Fail(fmt::format("the head of the answer is larger than {} bytes", max_header_bytes_));
-    if (error) return Fail(fmt::format("the answer is not HTTP/1.1: {}", error.message()));
+      return Fail(
+          fmt::format("the head of the response is larger than {} bytes", max_header_bytes_));
+    if (error) return Fail(fmt::format("the response is not HTTP/1.1: {}", error.message()));
     if (!parser_->is_done()) continue;
     if (parser_->interim()) {
-      if (++interim_answers_ > kMaxInterimAnswers) return Fail("too many interim answers");
+      if (++interim_responses_ > kMaxInterimResponses) return Fail("too many interim responses");
       parser_ = std::make_unique<Parser>(events_, exchange_, max_header_bytes_, expect_no_body_);
       continue;
     }
@@ -213,8 +214,8 @@ void Http1Client::ReceiveEnd(bool clean, std::string_view cause) {
     return Finish({ExchangeEnd::Outcome::kNotProcessed, std::string(cause)});
   }
   if (!clean) return Fail(std::string(cause));
-  Fail(anything_received_ ? "the server closed the connection in the middle of its answer"
-                          : "the server closed the connection without an answer");
+  Fail(anything_received_ ? "the server closed the connection in the middle of its response"
+                          : "the server closed the connection without a response");
 }
 
 void Http1Client::Send(std::string* out, std::size_t limit) {
@@ -239,7 +240,7 @@ void Http1Client::Goodbye() {
 
 void Http1Client::Finish(ExchangeEnd end) {
   const bool request_sent = head_.empty() && body_sent_ == request_->body.size();
-  // An answer that came before the request was through leaves the connection in the
+  // A response that came before the request was through leaves the connection in the
   // middle of a body.
   if (end.outcome != ExchangeEnd::Outcome::kWhole || !request_sent || !parser_->keep_alive())
     last_ = true;

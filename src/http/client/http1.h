@@ -10,7 +10,7 @@
 
 namespace herald::http {
 
-// HTTP/1.1, one exchange at a time, no pipelining. An answer's interim heads (1xx) are
+// HTTP/1.1, one exchange at a time, no pipelining. A response's interim heads (1xx) are
 // skipped and its trailers dropped. After CONNECT that succeeded the connection belongs
 // to whoever asked for it: see TakeTunnelBytes().
 //
@@ -25,7 +25,7 @@ class Http1Client final : public ClientCodec {
 
   bool CanStart() const override;
   void Start(std::uint64_t exchange, const Request& request) override;
-  // HTTP/1.1 has no way to give up an answer but to close the connection.
+  // HTTP/1.1 has no way to give up a response but to close the connection.
   void Cancel(std::uint64_t exchange) override;
   void Receive(std::string_view bytes) override;
   void ReceiveEnd(bool clean, std::string_view cause) override;
@@ -35,7 +35,7 @@ class Http1Client final : public ClientCodec {
   bool finished() const override { return state_ == State::kFinished; }
   void Goodbye() override;
 
-  // What followed the answer to a CONNECT: the first bytes of the tunnel.
+  // What followed the response to a CONNECT: the first bytes of the tunnel.
   std::string TakeTunnelBytes() { return std::move(pending_); }
 
  private:
@@ -58,7 +58,7 @@ class Http1Client final : public ClientCodec {
   std::size_t body_sent_ = 0;
   bool anything_sent_ = false;
   bool anything_received_ = false;
-  int interim_answers_ = 0;
+  int interim_responses_ = 0;
   std::unique_ptr<Parser> parser_;
   std::string pending_{};  // bytes of which the parser has not seen enough
 };

@@ -102,7 +102,7 @@ TEST(Http1Client, SendsALargeBodyInPieces) {
   EXPECT_EQ(all.size(), all.find("\r\n\r\n") + 4 + request.body.size());
 }
 
-// Each answer comes whole, and then again one byte at a time: both must say the same.
+// Each response comes whole, and then again one byte at a time: both must say the same.
 TEST(Http1Client, ReadsAnswers) {
   struct Case {
     const char* name;
@@ -226,7 +226,7 @@ TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
   };
   const std::string ok = "HTTP/1.1 200 OK\r\n";
   const Case cases[] = {
-      {"nothing", "", true, "broken", "without an answer"},
+      {"nothing", "", true, "broken", "without a response"},
       {"half a head", "HTTP/1.1 200", true, "broken", "in the middle"},
       {"half a body", ok + "Content-Length: 5\r\n\r\nab", true, "head 200; data ab; broken",
        "in the middle"},
@@ -234,7 +234,8 @@ TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
        "head 200; data ab; broken", "in the middle"},
       {"no last chunk", ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", true,
        "head 200; data ab; broken", "in the middle"},
-      {"only an interim answer", "HTTP/1.1 100 Continue\r\n\r\n", true, "broken", "in the middle"},
+      {"only an interim response", "HTTP/1.1 100 Continue\r\n\r\n", true, "broken",
+       "in the middle"},
       {"until the end", ok + "\r\nabc", true, "head 200; data abc; whole", ""},
       {"until an end that proves nothing", ok + "\r\nabc", false, "head 200; data abc; broken",
        "reset"},

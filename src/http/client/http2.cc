@@ -16,7 +16,7 @@ namespace {
 
 // How much a peer may send ahead of what was taken from it: on one stream enough for a
 // fast network (1 MiB per 1 ms is 1 GB/s), and on the connection so that one slow reader
-// of a large answer does not hold up the others.
+// of a large response does not hold up the others.
 constexpr std::int32_t kStreamWindowBytes = 1 << 20;
 constexpr std::int32_t kConnectionWindowBytes = 4 << 20;
 
@@ -68,7 +68,7 @@ struct Http2Client::Callbacks {
     const std::size_t limit = Self(user).max_header_bytes_;
     stream->header_bytes += name_size + value_size + kFieldOverheadBytes;
     if (stream->header_bytes > limit) {
-      stream->error = fmt::format("the head of the answer is larger than {} bytes", limit);
+      stream->error = fmt::format("the head of the response is larger than {} bytes", limit);
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     if (stream->request == nullptr) return 0;
@@ -80,7 +80,7 @@ struct Http2Client::Callbacks {
       // Three digits: nghttp2 has checked it.
       std::from_chars(text.data(), text.data() + text.size(), stream->head.status);
       if (stream->head.status < kMinStatus) {
-        stream->error = fmt::format("the answer has the status {}", text);
+        stream->error = fmt::format("the response has the status {}", text);
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
       }
     } else {
@@ -119,14 +119,14 @@ struct Http2Client::Callbacks {
     if (stream == nullptr || stream->request == nullptr) return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && !stream->head_received) {
       if (stream->head.status / 100 == 1) {
-        stream->head = {};  // an interim answer
+        stream->head = {};  // an interim response
       } else {
         stream->head_received = true;
         self.events_.head(stream->exchange, std::move(stream->head));
       }
     }
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-      // An answer may be whole before the request is, a refusal of it for instance.
+      // A response may be whole before the request is, a refusal of it for instance.
       if (!stream->all_sent)
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
       self.End(*stream, {.outcome = ExchangeEnd::Outcome::kWhole,
@@ -138,13 +138,13 @@ struct Http2Client::Callbacks {
 
   static int OnInvalidFrame(nghttp2_session*, const nghttp2_frame*, int error,
                             void* user) noexcept {
-    Self(user).error_ = fmt::format("the answer is not HTTP/2: {}", nghttp2_strerror(error));
+    Self(user).error_ = fmt::format("the response is not HTTP/2: {}", nghttp2_strerror(error));
     return 0;
   }
 
   static int OnError(nghttp2_session*, int, const char* text, std::size_t size,
                      void* user) noexcept {
-    Self(user).error_ = fmt::format("the answer is not HTTP/2: {}", Printable({text, size}));
+    Self(user).error_ = fmt::format("the response is not HTTP/2: {}", Printable({text, size}));
     return 0;
   }
 
@@ -296,7 +296,7 @@ void Http2Client::Receive(std::string_view bytes) {
   if (used < 0) {
     if (error_.empty())
       error_ =
-          fmt::format("the answer is not HTTP/2: {}", nghttp2_strerror(static_cast<int>(used)));
+          fmt::format("the response is not HTTP/2: {}", nghttp2_strerror(static_cast<int>(used)));
     nghttp2_session_terminate_session(session_, NGHTTP2_PROTOCOL_ERROR);
     EndAll(error_);
     return;

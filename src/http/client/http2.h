@@ -13,7 +13,7 @@ struct nghttp2_session;
 namespace herald::http {
 
 // HTTP/2 over nghttp2: any number of exchanges at once, up to what the peer allows.
-// An answer's interim heads are skipped; pushes are refused.
+// A response's interim heads are skipped; pushes are refused.
 //
 // Thread-confined.
 class Http2Client final : public ClientCodec {

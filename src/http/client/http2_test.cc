@@ -171,7 +171,7 @@ TEST(Http2Client, OpensWithThePrefaceAndRefusesPushes) {
   EXPECT_EQ(h.Log(), "1 broken");
 }
 
-// Each answer comes whole, and then again in small pieces: both must say the same. Not
+// Each response comes whole, and then again in small pieces: both must say the same. Not
 // byte by byte, because the nghttp2 of Debian 12 takes every read in which a CONTINUATION
 // is not yet whole for another one, and allows eight.
 TEST(Http2Client, ReadsAnswers) {

@@ -15,7 +15,7 @@
 namespace herald::http {
 namespace {
 
-// An answer to CONNECT is a status line and a few fields.
+// A response to CONNECT is a status line and a few fields.
 constexpr std::size_t kMaxProxyHeaderBytes = 16 * 1024;
 // What SOCKS has one byte for.
 constexpr std::size_t kMaxSocksText = 255;
@@ -178,7 +178,7 @@ class SocksClient final : public ProxyClient {
         address = 1 + static_cast<unsigned char>(input_[4]);
         break;
       default:
-        return NoTunnel("its answer cannot be understood");
+        return NoTunnel("its response cannot be understood");
     }
     const std::size_t size = 4 + address + 2;
     if (input_.size() < size) return {};

@@ -20,7 +20,7 @@ TEST(Client, AsksAProxy) {
     journal.Add(wire.ReadRequest());
     wire.Write("HTTP/1.1 200 Connection established\r\n\r\n");
     journal.Add(wire.ReadRequest());
-    wire.Write(Http1Answer("through"));
+    wire.Write(Http1Response("through"));
     wire.AwaitEnd();
   });
   ClientOptions options;
@@ -87,7 +87,7 @@ TEST(Client, VerifiesTheServerBehindTheProxy) {
 
 TEST(Client, SaysWhatTheProxySaid) {
   struct Case {
-    const char* answer;
+    const char* response;
     const char* message;
   };
   const Case cases[] = {
@@ -99,7 +99,7 @@ TEST(Client, SaysWhatTheProxySaid) {
   for (const Case& c : cases) {
     TestPeer proxy([&](TestWire& wire, int) {
       wire.ReadRequest();
-      wire.Write(c.answer);
+      wire.Write(c.response);
     });
     ClientOptions options;
     options.url = "https://server.invalid";

@@ -9,7 +9,7 @@
 #include "herald/base/clock.h"
 #include "http/message.h"
 #include "http/response_head.h"
-#include "http/server/answer.h"
+#include "http/server/pending_response.h"
 #include "http/server/server.h"
 
 namespace herald::http {
@@ -19,8 +19,8 @@ class RequestSink {
  public:
   virtual ~RequestSink() = default;
   // Called with the head of a request in the middle of ServerCodec::Receive() or Produce(). The
-  // answer may be given in this call, but it must not call the codec.
-  virtual void OnRequest(Request request, const std::shared_ptr<Answer>& answer) = 0;
+  // response may be given in this call, but it must not call the codec.
+  virtual void OnRequest(Request request, const std::shared_ptr<PendingResponse>& response) = 0;
 };
 
 // What a codec shares with its connection. All references outlive the codec.
@@ -28,10 +28,10 @@ struct CodecContext {
   const ServerOptions& options;
   DateText& date;
   RequestSink& sink;
-  const std::shared_ptr<AnswerGroup>& group;
+  const std::shared_ptr<ResponseGroup>& group;
 };
 
-// One side of a conversation in HTTP/1.1 or HTTP/2: bytes in, requests out, answers in,
+// One side of a conversation in HTTP/1.1 or HTTP/2: bytes in, requests out, responses in,
 // bytes out. It does no I/O, has no thread and is told the time, so that a test or a
 // fuzzer is as good a peer as a socket, and so that TLS is none of its business.
 //
@@ -44,15 +44,15 @@ class ServerCodec {
   virtual void Receive(std::string_view bytes, SteadyTime now) = 0;
   // The peer sends no more.
   virtual void ReceiveEof(SteadyTime now) = 0;
-  // An answer has come out of the ready list.
-  virtual void OnAnswer(Answer& answer, SteadyTime now) = 0;
+  // A response has come out of the ready list.
+  virtual void OnResponse(PendingResponse& response, SteadyTime now) = 0;
   // Appends what is to be sent, until there is no more or `out` has about `limit` bytes.
   virtual void Produce(std::string& out, std::size_t limit, SteadyTime now) = 0;
   // Watches the clock: gives up what has taken too long.
   virtual void Tick(SteadyTime now) = 0;
   // No more requests; what is being answered is finished.
   virtual void Drain(SteadyTime now) = 0;
-  // The connection is gone: every answer is told so.
+  // The connection is gone: every response is told so.
   virtual void Abandon() = 0;
 
   // False while reading on would only fill memory.

@@ -27,8 +27,8 @@ Connection::Connection(ConnectionContext& context, int socket, Peer peer,
     : context_(context),
       socket_(socket),
       peer_(std::move(peer)),
-      group_(std::make_shared<AnswerGroup>(context.ready, context.counters, peer_.connection,
-                                           context.options.max_queued_bytes)),
+      group_(std::make_shared<ResponseGroup>(context.ready, context.counters, peer_.connection,
+                                             context.options.max_queued_bytes)),
       since_(now),
       progress_(now) {
   rate_.Restart(now);
@@ -119,16 +119,16 @@ void Connection::UseCodec(int http_version, SteadyTime now) {
   }
 }
 
-void Connection::OnRequest(Request request, const std::shared_ptr<Answer>& answer) {
+void Connection::OnRequest(Request request, const std::shared_ptr<PendingResponse>& response) {
   context_.counters->requests.fetch_add(1, std::memory_order_relaxed);
-  std::shared_ptr<Responder> responder = MakeResponder(answer);
+  std::shared_ptr<Responder> responder = MakeResponder(response);
   try {
     context_.handler(std::move(request), peer_, std::move(responder));
   } catch (const std::exception& e) {
-    answer->Abandon();
+    response->Abandon();
     Log("handler threw", e.what());
   } catch (...) {
-    answer->Abandon();
+    response->Abandon();
     Log("handler threw", "something that is no exception");
   }
 }
@@ -139,10 +139,10 @@ void Connection::OnEof(SteadyTime now) {
   codec_->ReceiveEof(now);
 }
 
-void Connection::OnAnswer(Answer& answer, SteadyTime now) {
+void Connection::OnResponse(PendingResponse& response, SteadyTime now) {
   if (closed_ || !codec_) return;
-  codec_->OnAnswer(answer, now);
-  // The answer was given up while the peer does not read: there is nothing to wait for.
+  codec_->OnResponse(response, now);
+  // The response was given up while the peer does not read: there is nothing to wait for.
   if (codec_->finished() && !unsent_.empty()) Close();
 }
 
@@ -249,7 +249,7 @@ void Connection::Drain(SteadyTime now) {
 bool Connection::wants_read() const {
   if (closed_ || eof_) return false;
   // Who does not read is not read from: otherwise questions that are cheap to ask would
-  // pile up answers.
+  // pile up responses.
   return lingering_ || (unsent_.empty() && (!codec_ || codec_->wants_input()));
 }
 

@@ -9,8 +9,8 @@
 
 #include "herald/base/clock.h"
 #include "http/response_head.h"
-#include "http/server/answer.h"
 #include "http/server/codec.h"
+#include "http/server/pending_response.h"
 #include "http/server/read_rate.h"
 #include "http/server/server.h"
 #include "http/tls/server.h"
@@ -44,7 +44,7 @@ struct ConnectionContext {
 //   handshake --> (sniff) --> codec --finished--> lingering --> closed
 //
 // "Lingering" is reading and throwing away what the peer still sends after the last
-// answer: closing with unread input would make the kernel reset the connection, and the
+// response: closing with unread input would make the kernel reset the connection, and the
 // peer might never see why it was refused.
 //
 // Thread-confined.
@@ -59,7 +59,7 @@ class Connection final : private RequestSink {
 
   // Each may leave something to be flushed, and may close the connection.
   void OnReadable(SteadyTime now);
-  void OnAnswer(Answer& answer, SteadyTime now);
+  void OnResponse(PendingResponse& response, SteadyTime now);
   void Tick(SteadyTime now);
   void Drain(SteadyTime now);
 
@@ -71,18 +71,18 @@ class Connection final : private RequestSink {
   bool wants_write() const { return !closed_ && (!unsent_.empty() || more_); }
 
   // What is gathered before it is sent, in bytes: four full records of TLS. It is also
-  // all that waits here for a peer that does not read; the rest stays in the answers.
+  // all that waits here for a peer that does not read; the rest stays in the responses.
   static constexpr std::size_t kOutputBytes = std::size_t{64} * 1024;
   // Rounds of the above for one connection, before the others have their turn.
   static constexpr int kMaxRounds = 16;
   // Lingering ends after this long, or after so many bytes thrown away: a client that sends a body
-  // which nobody reads should see the answer. One that is cut off for what it did gets less.
+  // which nobody reads should see the response. One that is cut off for what it did gets less.
   static constexpr std::chrono::seconds kLingerTime{2};
   static constexpr std::size_t kLingerBytes = std::size_t{16} * 1024 * 1024;
   static constexpr std::size_t kLingerBytesAfterFault = std::size_t{256} * 1024;
 
  private:
-  void OnRequest(Request request, const std::shared_ptr<Answer>& answer) override;
+  void OnRequest(Request request, const std::shared_ptr<PendingResponse>& response) override;
   void OnText(std::string_view text, SteadyTime now);
   void OnEof(SteadyTime now);
   void UseCodec(int http_version, SteadyTime now);
@@ -97,7 +97,7 @@ class Connection final : private RequestSink {
   ConnectionContext& context_;
   const int socket_;
   Peer peer_;
-  const std::shared_ptr<AnswerGroup> group_;
+  const std::shared_ptr<ResponseGroup> group_;
   std::unique_ptr<ServerTlsSession> tls_;  // null: plain
   std::unique_ptr<ServerCodec> codec_;     // null: not known yet
   std::string sniffed_;                    // what came before the codec was known

@@ -85,8 +85,8 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
     return used;
   }
 
-  // From now on the body is read for the answer that wants it; for null it is thrown away.
-  void BeginBody(Answer* wanted_by) {
+  // From now on the body is read for the response that wants it; for null it is thrown away.
+  void BeginBody(PendingResponse* wanted_by) {
     wanted_by_ = wanted_by;
     eager(true);
   }
@@ -232,7 +232,7 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
   const ServerOptions& options_;
   Request request_;
   std::string body_;
-  Answer* wanted_by_ = nullptr;
+  PendingResponse* wanted_by_ = nullptr;
   bool body_rejected_ = false;
   int refusal_ = 0;
   int version_ = 11;
@@ -254,7 +254,7 @@ Http1Server::~Http1Server() { Http1Server::Abandon(); }
 void Http1Server::Receive(std::string_view bytes, SteadyTime now) {
   if (state_ == State::kFinished || dropping_) return;
   if (frames_) return ReceiveFrames(bytes);
-  if (state_ == State::kDecide || state_ == State::kAnswer || !in_.empty()) {
+  if (state_ == State::kDecide || state_ == State::kRespond || !in_.empty()) {
     in_.append(bytes);
     ParseHeld(now);
     return;
@@ -310,9 +310,9 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
         state_ = State::kHead;
         since_ = now;
       } else {
-        state_ = State::kAnswer;
-        answer_->Hold();
-        answer_->GiveBody(parser_->TakeBody());
+        state_ = State::kRespond;
+        response_->Hold();
+        response_->GiveBody(parser_->TakeBody());
         FollowHandler(now);
       }
       continue;
@@ -344,50 +344,50 @@ void Http1Server::HandOver(SteadyTime now) {
   Request request = parser_->TakeRequest();
   is_head_ = request.method == "HEAD";
   websocket_offered_ = request.websocket;
-  answer_ = std::make_shared<Answer>(context_.group, 0);
-  if (draining_) answer_->Drain();
-  answer_->Hold();
-  context_.sink.OnRequest(std::move(request), answer_);
+  response_ = std::make_shared<PendingResponse>(context_.group, 0);
+  if (draining_) response_->Drain();
+  response_->Hold();
+  context_.sink.OnRequest(std::move(request), response_);
   FollowHandler(now);
 }
 
 void Http1Server::FollowHandler(SteadyTime now) {
-  answer_->Acknowledge();
-  if (state_ == State::kDecide && answer_->wants_body()) {
+  response_->Acknowledge();
+  if (state_ == State::kDecide && response_->wants_body()) {
     if (parser_->is_done()) {
-      state_ = State::kAnswer;
-      answer_->Hold();
-      answer_->GiveBody(std::string());
-      answer_->Acknowledge();
+      state_ = State::kRespond;
+      response_->Hold();
+      response_->GiveBody(std::string());
+      response_->Acknowledge();
     } else if (const auto length = parser_->content_length_remaining();
-               !answer_->ReserveBody(static_cast<std::size_t>(length.value_or(0)))) {
+               !response_->ReserveBody(static_cast<std::size_t>(length.value_or(0)))) {
       RejectBody();
     } else {
-      parser_->BeginBody(answer_.get());
+      parser_->BeginBody(response_.get());
       state_ = State::kBody;
       since_ = now;
     }
   }
   // Given up: without its end, or any beginning, the client knows that this is not all.
-  if (answer_->Read(nullptr, 0).aborted) Finish({});
+  if (response_->Read(nullptr, 0).aborted) Finish({});
 }
 
 void Http1Server::RejectBody() {
-  state_ = State::kAnswer;
+  state_ = State::kRespond;
   keep_alive_ = false;
   dropping_ = true;
 }
 
 void Http1Server::ReceiveEof(SteadyTime /*now*/) {
   eof_ = true;
-  // A client that has closed its half may wait for an answer, but it does not watch.
+  // A client that has closed its half may wait for a response, but it does not watch.
   const bool is_whole =
-      state_ == State::kAnswer || (state_ == State::kDecide && parser_->is_done());
+      state_ == State::kRespond || (state_ == State::kDecide && parser_->is_done());
   if (!is_whole || endless_) Finish({});
 }
 
-void Http1Server::OnAnswer(Answer& answer, SteadyTime now) {
-  if (answer_.get() != &answer) return answer.Acknowledge();
+void Http1Server::OnResponse(PendingResponse& response, SteadyTime now) {
+  if (response_.get() != &response) return response.Acknowledge();
   FollowHandler(now);
   if (state_ != State::kBody) return;
   if (in_.empty()) SendContinue();
@@ -397,42 +397,42 @@ void Http1Server::OnAnswer(Answer& answer, SteadyTime now) {
 void Http1Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
   for (;;) {
     out += std::exchange(out_, {});
-    if (!answer_ || out.size() >= limit || !PumpAnswer(out, limit)) break;
-    FinishAnswer(now);
+    if (!response_ || out.size() >= limit || !WriteResponse(out, limit)) break;
+    FinishResponse(now);
   }
-  if (answer_) answer_->TellDrained();
+  if (response_) response_->TellDrained();
 }
 
-bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
+bool Http1Server::WriteResponse(std::string& out, std::size_t limit) {
   if (!head_written_) {
-    std::optional<Answer::Head> head = answer_->TakeHead();
+    std::optional<PendingResponse::Head> head = response_->TakeHead();
     if (!head) return false;
     // Answered without the body, or with a part of it.
     if (!parser_->is_done()) {
       if (!parser_->is_discardable() || (parser_->expects_continue() && !continue_sent_))
         RejectBody();
-      answer_->DropBody();
+      response_->DropBody();
     }
-    state_ = State::kAnswer;
+    state_ = State::kRespond;
     if (eof_ && !head->finite) {
       Finish({});
       return false;
     }
     if (head->status == 101 && websocket_offered_ && !head->finite) {
       WriteUpgrade(out, *std::move(head));
-      if (!answer_) return false;  // the client has said good-bye already
+      if (!response_) return false;  // the client has said good-bye already
     } else {
       WriteHead(out, *std::move(head));
     }
   }
   if (!has_body_) return true;
   while (out.size() < limit) {
-    const std::size_t bytes = std::min(answer_->queued(), limit - out.size());
+    const std::size_t bytes = std::min(response_->queued(), limit - out.size());
     const std::size_t before = out.size();
     if (chunked_ && bytes > 0) out += fmt::format("{:x}\r\n", bytes);
     const std::size_t begin = out.size();
     out.resize(begin + bytes);
-    const Answer::Piece piece = answer_->Read(out.data() + begin, bytes);
+    const PendingResponse::Piece piece = response_->Read(out.data() + begin, bytes);
     if (piece.aborted) {
       // By another thread, which may have been after the look at the queue, and then there was
       // less to read. What the client has got so far is not complete, and it can see that.
@@ -451,7 +451,7 @@ bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
   return false;
 }
 
-void Http1Server::WriteHead(std::string& out, Answer::Head head) {
+void Http1Server::WriteHead(std::string& out, PendingResponse::Head head) {
   MakeSendable(head.status, head.headers);
   head_written_ = true;
   has_body_ = !is_head_ && !IsBodiless(head.status);
@@ -488,7 +488,7 @@ void Http1Server::WriteHead(std::string& out, Answer::Head head) {
   out += "\r\n";
 }
 
-void Http1Server::WriteUpgrade(std::string& out, Answer::Head head) {
+void Http1Server::WriteUpgrade(std::string& out, PendingResponse::Head head) {
   head_written_ = true;
   has_body_ = true;
   endless_ = true;
@@ -513,21 +513,21 @@ void Http1Server::ReceiveFrames(std::string_view bytes) {
   if (!pongs.empty()) {
     // Behind what is queued, which may be in the middle of a frame; at once where nothing is, for
     // a good-bye that came with the ping ends the queue.
-    if (out_.empty() && answer_->queued() == 0 && answer_->is_between_pieces()) {
+    if (out_.empty() && response_->queued() == 0 && response_->is_between_pieces()) {
       out_ += pongs;
     } else {
-      answer_->Write(std::make_shared<const std::string>(std::move(pongs)));
+      response_->Write(std::make_shared<const std::string>(std::move(pongs)));
     }
   }
   if (state == WebSocketReader::State::kOpen) return;
   const bool broken = state == WebSocketReader::State::kBroken;
-  if (answer_->is_between_pieces())
+  if (response_->is_between_pieces())
     AppendWebSocketClose(broken ? WebSocketClose::kProtocolError : WebSocketClose::kNormal, &out_);
   Finish(broken ? "no WebSocket" : "");
 }
 
-void Http1Server::FinishAnswer(SteadyTime now) {
-  std::exchange(answer_, nullptr)->Release();
+void Http1Server::FinishResponse(SteadyTime now) {
+  std::exchange(response_, nullptr)->Release();
   if (!keep_alive_ || draining_) {
     state_ = State::kFinished;
     return;
@@ -541,7 +541,7 @@ void Http1Server::FinishAnswer(SteadyTime now) {
   }
   since_ = now;
   ParseHeld(now);
-  if (eof_ && !answer_) Finish({});
+  if (eof_ && !response_) Finish({});
 }
 
 void Http1Server::Tick(SteadyTime now) {
@@ -558,13 +558,13 @@ void Http1Server::Tick(SteadyTime now) {
     case State::kBody:
       if (waited < options.body_timeout) break;
       RejectBody();
-      answer_->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
+      response_->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
       break;
     case State::kDiscard:
       if (waited >= options.body_timeout) Finish("a body took too long");
       break;
     case State::kDecide:
-    case State::kAnswer:
+    case State::kRespond:
     case State::kFinished:
       break;
   }
@@ -573,20 +573,20 @@ void Http1Server::Tick(SteadyTime now) {
 void Http1Server::Drain(SteadyTime /*now*/) {
   draining_ = true;
   if (state_ == State::kHead && !parser_) return Finish({});
-  if (answer_) answer_->Drain();
+  if (response_) response_->Drain();
 }
 
 void Http1Server::Abandon() {
   state_ = State::kFinished;
-  if (answer_) std::exchange(answer_, nullptr)->Release();
+  if (response_) std::exchange(response_, nullptr)->Release();
 }
 
 bool Http1Server::wants_input() const {
-  return (state_ != State::kAnswer && state_ != State::kDecide) || in_.size() < kMaxHeldBytes;
+  return (state_ != State::kRespond && state_ != State::kDecide) || in_.size() < kMaxHeldBytes;
 }
 
 void Http1Server::Refuse(int status, std::string_view text) {
-  Response refusal = PlainAnswer(status, text);
+  Response refusal = PlainResponse(status, text);
   keep_alive_ = false;
   http10_ = false;
   is_head_ = false;

@@ -13,18 +13,19 @@ namespace herald::http {
 
 // The server's side of one HTTP/1.1 (or 1.0) connection.
 //
-//   kHead --head read--> kDecide --body wanted--> kBody --body read--> kAnswer --> kHead
+//   kHead --head read--> kDecide --body wanted--> kBody --body read--> kRespond --> kHead
 //                           `------- answered without reading it ---------^  `--> kDiscard -->
 //                           kHead
 //   any --- refused, timed out, drained, or "connection: close" ---> kFinished
 //
 // The handler gets the head in kDecide, and the body is not read before it asks for it. A body that
-// it does not want is discarded after the answer if it is short, and ends the connection otherwise.
+// it does not want is discarded after the response if it is short, and ends the connection
+// otherwise.
 //
 // A request that offers to go on as a WebSocket may be answered with 101: what is written then
 // are frames, what the client sends is read as frames, and the connection ends with it.
 //
-// Requests that a client sends ahead wait unparsed until it is their turn, so answers
+// Requests that a client sends ahead wait unparsed until it is their turn, so responses
 // cannot overtake each other and a client cannot have more than one at a time.
 //
 // Reading is Boost.Beast's (basic_parser), which refuses what request smuggling is made
@@ -40,7 +41,7 @@ class Http1Server final : public ServerCodec {
 
   void Receive(std::string_view bytes, SteadyTime now) override;
   void ReceiveEof(SteadyTime now) override;
-  void OnAnswer(Answer& answer, SteadyTime now) override;
+  void OnResponse(PendingResponse& response, SteadyTime now) override;
   void Produce(std::string& out, std::size_t limit, SteadyTime now) override;
   void Tick(SteadyTime now) override;
   void Drain(SteadyTime now) override;
@@ -53,7 +54,7 @@ class Http1Server final : public ServerCodec {
 
  private:
   class Parser;
-  enum class State : std::uint8_t { kHead, kDecide, kBody, kAnswer, kDiscard, kFinished };
+  enum class State : std::uint8_t { kHead, kDecide, kBody, kRespond, kDiscard, kFinished };
 
   // Unparsed input that is held while a request is being answered, in bytes: room for a
   // good many small requests sent ahead. Over it the peer is not read from.
@@ -72,12 +73,12 @@ class Http1Server final : public ServerCodec {
   // The rest of the body is not wanted, and nothing can follow it.
   void RejectBody();
   void SendContinue();
-  // Returns whether the answer is complete.
-  bool PumpAnswer(std::string& out, std::size_t limit);
-  void WriteHead(std::string& out, Answer::Head head);
-  void WriteUpgrade(std::string& out, Answer::Head head);
+  // Returns whether the response is complete.
+  bool WriteResponse(std::string& out, std::size_t limit);
+  void WriteHead(std::string& out, PendingResponse::Head head);
+  void WriteUpgrade(std::string& out, PendingResponse::Head head);
   void ReceiveFrames(std::string_view bytes);
-  void FinishAnswer(SteadyTime now);
+  void FinishResponse(SteadyTime now);
   void Refuse(int status, std::string_view text);
   void Finish(std::string_view fault);
 
@@ -88,7 +89,7 @@ class Http1Server final : public ServerCodec {
   bool eof_ = false;   // the peer has closed its half
   bool draining_ = false;
   std::string in_;   // not parsed yet
-  std::string out_;  // what precedes the answer: 100 Continue, or a refusal
+  std::string out_;  // what precedes the response: 100 Continue, or a refusal
   std::string_view fault_;
 
   // Of the request being read or answered.
@@ -97,7 +98,7 @@ class Http1Server final : public ServerCodec {
   bool dropping_ = false;  // what the peer still sends is thrown away
 
   // Of the request being answered.
-  std::shared_ptr<Answer> answer_;
+  std::shared_ptr<PendingResponse> response_;
   bool keep_alive_ = false;
   bool http10_ = false;
   bool is_head_ = false;  // the method is HEAD

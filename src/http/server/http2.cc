@@ -13,7 +13,7 @@
 
 namespace herald::http {
 
-// One request and its answer.
+// One request and its response.
 struct Http2Server::Stream {
   // How far the body has come.
   enum class Body : std::uint8_t {
@@ -33,16 +33,16 @@ struct Http2Server::Stream {
   bool is_head = false;  // the method is HEAD
   bool expects_continue = false;
   bool ended = false;                    // the request is complete
-  bool submitted = false;                // nghttp2 has the head of the answer
+  bool submitted = false;                // nghttp2 has the head of the response
   bool deferred = false;                 // nghttp2 waits for more of the body
-  bool finite = false;                   // the answer is whole, or its end will come soon
+  bool finite = false;                   // the response is whole, or its end will come soon
   std::optional<std::size_t> length{};   // content-length
   std::size_t unconsumed = 0;            // received and not given back to the windows
   SteadyTime began{};                    // when the body was asked for
   SteadyTime progress{};                 // the peer last let us send
-  ReadRate rate{};                       // of the answer, while some of it waits
-  std::optional<SteadyTime> answered{};  // all of the answer has been sent
-  std::shared_ptr<Answer> answer{};
+  ReadRate rate{};                       // of the response, while some of it waits
+  std::optional<SteadyTime> answered{};  // all of the response has been sent
+  std::shared_ptr<PendingResponse> response{};
 };
 
 namespace {
@@ -187,7 +187,8 @@ struct Http2Server::Callbacks {
                           void* user_data) {
     Http2Server& self = Self(user_data);
     auto& stream = *static_cast<Stream*>(source->ptr);
-    const Answer::Piece piece = stream.answer->Read(reinterpret_cast<char*>(buffer), size);
+    const PendingResponse::Piece piece =
+        stream.response->Read(reinterpret_cast<char*>(buffer), size);
     if (piece.aborted) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // becomes RST_STREAM
     if (piece.end) *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (piece.bytes == 0 && !piece.end) {
@@ -197,7 +198,7 @@ struct Http2Server::Callbacks {
     stream.progress = self.now_;
     stream.rate.Add(piece.bytes);
     self.rate_.Add(piece.bytes);
-    self.read_.push_back(stream.answer);
+    self.read_.push_back(stream.response);
     return static_cast<ssize_t>(piece.bytes);
   }
 
@@ -273,7 +274,7 @@ void Http2Server::Receive(std::string_view bytes, SteadyTime now) {
   if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
     Cut(NGHTTP2_PROTOCOL_ERROR, "not HTTP/2");
   } else if (used < 0) {
-    // One of nghttp2's own bounds: answers to SETTINGS and PING that are not read, or
+    // One of nghttp2's own bounds: responses to SETTINGS and PING that are not read, or
     // entries of SETTINGS.
     Cut(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
   }
@@ -346,23 +347,25 @@ void Http2Server::EndHead(Stream& stream, bool end_stream) {
 }
 
 void Http2Server::Dispatch(Stream& stream) {
-  stream.answer = std::make_shared<Answer>(context_.group, stream.id);
-  if (draining_) stream.answer->Drain();
-  stream.answer->Hold();
-  context_.sink.OnRequest(std::move(stream.request), stream.answer);
+  stream.response = std::make_shared<PendingResponse>(context_.group, stream.id);
+  if (draining_) stream.response->Drain();
+  stream.response->Hold();
+  context_.sink.OnRequest(std::move(stream.request), stream.response);
   FollowHandler(stream);
 }
 
 void Http2Server::FollowHandler(Stream& stream) {
-  stream.answer->Acknowledge();
-  if (stream.reading == Stream::Body::kUndecided && stream.answer->wants_body()) BeginBody(stream);
-  if (!stream.submitted) SubmitAnswer(stream);
+  stream.response->Acknowledge();
+  if (stream.reading == Stream::Body::kUndecided && stream.response->wants_body())
+    BeginBody(stream);
+  if (!stream.submitted) SubmitResponse(stream);
 }
 
 void Http2Server::BeginBody(Stream& stream) {
-  Answer& answer = *stream.answer;
+  PendingResponse& response = *stream.response;
   const std::size_t known = stream.ended ? stream.body.size() : stream.length.value_or(0);
-  if (!answer.ReserveBody(known) || !answer.GrowBody(stream.body.size())) return DropBody(stream);
+  if (!response.ReserveBody(known) || !response.GrowBody(stream.body.size()))
+    return DropBody(stream);
   stream.reading = Stream::Body::kReading;
   stream.began = now_;
   Consume(stream);
@@ -380,7 +383,7 @@ void Http2Server::AddBody(Stream& stream, std::string_view bytes) {
       stream.body.append(bytes);
       return;
     case Stream::Body::kReading:
-      if (!stream.answer->GrowBody(stream.body.size() + bytes.size())) return DropBody(stream);
+      if (!stream.response->GrowBody(stream.body.size() + bytes.size())) return DropBody(stream);
       stream.body.append(bytes);
       return Consume(stream);
     case Stream::Body::kOver:
@@ -407,13 +410,13 @@ void Http2Server::EndRequest(Stream& stream) {
   stream.ended = true;
   if (stream.reading != Stream::Body::kReading) return;
   stream.reading = Stream::Body::kOver;
-  stream.answer->Hold();
-  stream.answer->GiveBody(std::move(stream.body));
+  stream.response->Hold();
+  stream.response->GiveBody(std::move(stream.body));
   FollowHandler(stream);
 }
 
 bool Http2Server::HasRoom() const {
-  const AnswerGroup& group = *context_.group;
+  const ResponseGroup& group = *context_.group;
   return group.whole_bytes + group.streamed_bytes <= group.max_queued_bytes;
 }
 
@@ -422,7 +425,7 @@ bool Http2Server::DispatchHeld(int* budget) {
   while (!held_.empty() && *budget > 0 && fault_.empty() && HasRoom()) {
     const std::int32_t id = held_.front();
     held_.pop_front();
-    if (Stream* stream = Find(id); stream != nullptr && !stream->answer) {
+    if (Stream* stream = Find(id); stream != nullptr && !stream->response) {
       Dispatch(*stream);
       dispatched = true;
       --*budget;
@@ -432,21 +435,21 @@ bool Http2Server::DispatchHeld(int* budget) {
 }
 
 void Http2Server::Refuse(Stream& stream, int status) {
-  if (stream.answer) return;
+  if (stream.response) return;
   stream.request = {};
   DropBody(stream);
-  stream.answer = std::make_shared<Answer>(context_.group, stream.id);
-  stream.answer->Send(PlainAnswer(status, ReasonPhrase(status)));
-  SubmitAnswer(stream);
+  stream.response = std::make_shared<PendingResponse>(context_.group, stream.id);
+  stream.response->Send(PlainResponse(status, ReasonPhrase(status)));
+  SubmitResponse(stream);
 }
 
-void Http2Server::OnAnswer(Answer& answer, SteadyTime now) {
+void Http2Server::OnResponse(PendingResponse& response, SteadyTime now) {
   now_ = now;
-  Stream* stream = Find(answer.stream());
-  if (stream == nullptr || stream->answer.get() != &answer) return;
+  Stream* stream = Find(response.stream());
+  if (stream == nullptr || stream->response.get() != &response) return;
   if (!stream->submitted) return FollowHandler(*stream);
-  answer.Acknowledge();
-  if (answer.Read(nullptr, 0).aborted) {
+  response.Acknowledge();
+  if (response.Read(nullptr, 0).aborted) {
     // Now, and not when the peer has room for more of it.
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
   } else if (stream->deferred) {
@@ -457,16 +460,16 @@ void Http2Server::OnAnswer(Answer& answer, SteadyTime now) {
   }
 }
 
-void Http2Server::SubmitAnswer(Stream& stream) {
-  std::optional<Answer::Head> head = stream.answer->TakeHead();
+void Http2Server::SubmitResponse(Stream& stream) {
+  std::optional<PendingResponse::Head> head = stream.response->TakeHead();
   if (!head) {
-    if (stream.answer->Read(nullptr, 0).aborted)
+    if (stream.response->Read(nullptr, 0).aborted)
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
     return;
   }
   // Answered without the body, or with a part of it.
   DropBody(stream);
-  stream.answer->DropBody();
+  stream.response->DropBody();
   MakeSendable(head->status, head->headers);
   const bool has_body = !IsBodiless(head->status) && !stream.is_head;
   const std::string status = fmt::format("{}", head->status);
@@ -504,7 +507,7 @@ void Http2Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
       if (size <= 0) break;
       out.append(View(data, static_cast<std::size_t>(size)));
     }
-    for (const std::shared_ptr<Answer>& answer : read_) answer->TellDrained();
+    for (const std::shared_ptr<PendingResponse>& response : read_) response->TellDrained();
     read_.clear();
     // What these are answered with at once is sent at once: nobody else calls for it.
   } while (DispatchHeld(&budget));
@@ -522,7 +525,7 @@ void Http2Server::CloseStream(std::int32_t id) {
   streams_.erase(found);
   idle_since_ = now_;
   DropBody(*stream);
-  if (stream->answer) stream->answer->Release();
+  if (stream->response) stream->response->Release();
 }
 
 void Http2Server::Tick(SteadyTime now) {
@@ -540,11 +543,11 @@ void Http2Server::Tick(SteadyTime now) {
   const auto is_too_slow = [&](ReadRate& rate) {
     return rate.IsTooSlow(now, options.write_timeout, options.min_read_bytes_per_second);
   };
-  bool connection_waits = false;  // a finite answer, and not because of its stream
+  bool connection_waits = false;  // a finite response, and not because of its stream
   for (const auto& [id, stream] : streams_) {
     const bool slow_body =
         stream->reading == Stream::Body::kReading && now - stream->began >= options.body_timeout;
-    const bool waits = stream->submitted && !stream->deferred && stream->answer->queued() > 0;
+    const bool waits = stream->submitted && !stream->deferred && stream->response->queued() > 0;
     const bool unread = waits && now - stream->progress >= options.write_timeout;
     const bool slow_read = waits && stream->finite && is_too_slow(stream->rate);
     const bool blocked = waits && stream->finite && IsBlocked(*stream);
@@ -564,7 +567,7 @@ void Http2Server::Tick(SteadyTime now) {
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
     } else {
       DropBody(*stream);
-      stream->answer->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
+      stream->response->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
     }
   }
 }
@@ -577,10 +580,10 @@ void Http2Server::Drain(SteadyTime now) {
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
                         nullptr, 0);
-  std::vector<std::shared_ptr<Answer>> answers;
+  std::vector<std::shared_ptr<PendingResponse>> responses;
   for (const auto& [id, stream] : streams_)
-    if (stream->answer) answers.push_back(stream->answer);
-  for (const std::shared_ptr<Answer>& answer : answers) answer->Drain();
+    if (stream->response) responses.push_back(stream->response);
+  for (const std::shared_ptr<PendingResponse>& response : responses) response->Drain();
 }
 
 void Http2Server::Abandon() {
@@ -588,7 +591,7 @@ void Http2Server::Abandon() {
   // Taken out first: whoever is told must not find half of them.
   const auto streams = std::exchange(streams_, {});
   for (const auto& [id, stream] : streams)
-    if (stream->answer) stream->answer->Release();
+    if (stream->response) stream->response->Release();
   read_.clear();
 }
 

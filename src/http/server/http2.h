@@ -28,10 +28,10 @@ namespace herald::http {
 //                  is ignored costs no more than its bytes); otherwise the connection is cut
 //   bodies         kConnectionWindowBytes for all streams together, until the handler
 //                  asks for a body; from then on it decides how much it has room for
-//   answers        see AnswerGroup; while more than max_queued_bytes wait to be read, new
-//                  requests wait as well. A finite answer whose stream's window the peer opens at
+//   responses        see ResponseGroup; while more than max_queued_bytes wait to be read, new
+//                  requests wait as well. A finite response whose stream's window the peer opens at
 //                  less than min_read_bytes_per_second is reset; where the connection's window, or
-//                  the socket, takes less than that of all answers, the connection is cut
+//                  the socket, takes less than that of all responses, the connection is cut
 //   cheap frames   what costs the peer nothing and us something: see the limits below
 //
 // Thread-confined.
@@ -42,7 +42,7 @@ class Http2Server final : public ServerCodec {
 
   void Receive(std::string_view bytes, SteadyTime now) override;
   void ReceiveEof(SteadyTime now) override;
-  void OnAnswer(Answer& answer, SteadyTime now) override;
+  void OnResponse(PendingResponse& response, SteadyTime now) override;
   void Produce(std::string& out, std::size_t limit, SteadyTime now) override;
   void Tick(SteadyTime now) override;
   void Drain(SteadyTime now) override;
@@ -67,7 +67,7 @@ class Http2Server final : public ServerCodec {
 
   // A request that was answered before it was complete is reset, for its rest is not
   // wanted; but only so much later, because there are clients (curl 7.88) that forget the
-  // answer over a reset that comes with it.
+  // response over a reset that comes with it.
   static constexpr std::chrono::milliseconds kResetDelay{250};
 
   // Streams that the peer resets, or makes us reset by breaking or exceeding what it was
@@ -102,7 +102,7 @@ class Http2Server final : public ServerCodec {
   // Hands over requests of held_, at most *budget, which it reduces. Returns whether there were
   // any.
   bool DispatchHeld(int* budget);
-  // Whether few enough answers wait to be read that more requests may be handed over.
+  // Whether few enough responses wait to be read that more requests may be handed over.
   bool HasRoom() const;
   // Follows what the handler has done with the request so far.
   void FollowHandler(Stream& stream);
@@ -113,8 +113,9 @@ class Http2Server final : public ServerCodec {
   // Gives back to the windows what has been received and is in its place.
   void Consume(Stream& stream);
   void Refuse(Stream& stream, int status);
-  void SubmitAnswer(Stream& stream);
-  // Whether the window of the stream, rather than the connection, keeps the answer from being sent.
+  void SubmitResponse(Stream& stream);
+  // Whether the window of the stream, rather than the connection, keeps the response from being
+  // sent.
   bool IsBlocked(const Stream& stream) const;
   void CloseStream(std::int32_t id);
   // Counts a frame of the peer against a bucket; cuts the connection when it is empty.
@@ -135,9 +136,9 @@ class Http2Server final : public ServerCodec {
   bool leaving_ = false;  // and its GOAWAY: it asks for nothing more
   bool gone_ = false;     // nothing is received or produced any more
 
-  std::deque<std::int32_t> held_;              // requests that are not handed over yet
-  std::vector<std::shared_ptr<Answer>> read_;  // answers read from in this Produce()
-  ReadRate rate_;                              // of all answers, while a finite one waits
+  std::deque<std::int32_t> held_;                       // requests that are not handed over yet
+  std::vector<std::shared_ptr<PendingResponse>> read_;  // responses read from in this Produce()
+  ReadRate rate_;  // of all responses, while a finite one waits
 
   TokenBucket resets_;
   TokenBucket controls_;

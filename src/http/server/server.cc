@@ -21,8 +21,8 @@
 
 #include "base/thread/mutex.h"
 #include "base/thread/thread_name.h"
-#include "http/server/answer.h"
 #include "http/server/connection.h"
+#include "http/server/pending_response.h"
 #include "http/tls/server.h"
 
 namespace herald::http {
@@ -200,14 +200,14 @@ class Loop {
     ProcessReady(now);
   }
 
-  // Hands the answers that have gathered to their connections, then flushes each of
-  // these once, so that a hundred small answers make one record and one system call.
+  // Hands the responses that have gathered to their connections, then flushes each of
+  // these once, so that a hundred small responses make one record and one system call.
   void ProcessReady(SteadyTime now) {
     context_.ready->Take(taken_);
-    for (const std::shared_ptr<Answer>& answer : taken_) {
-      const auto found = entries_.find(answer->group().connection);
+    for (const std::shared_ptr<PendingResponse>& response : taken_) {
+      const auto found = entries_.find(response->group().connection);
       if (found == entries_.end()) continue;
-      found->second->connection->OnAnswer(*answer, now);
+      found->second->connection->OnResponse(*response, now);
       MarkDirty(found->second);
     }
     taken_.clear();
@@ -250,7 +250,7 @@ class Loop {
   // By value: the caller's may be the map's own.
   void Remove(EntryPtr entry) {  // NOLINT(performance-unnecessary-value-param)
     entries_.erase(entry->number);
-    // Tells its answers, so nothing of it may be half removed by now.
+    // Tells its responses, so nothing of it may be half removed by now.
     entry->connection.reset();
     CloseQuietly(entry->socket);
     if (context_.counters->connections.fetch_sub(1) == 1) quiet_.Notify();
@@ -281,7 +281,7 @@ class Loop {
   ConnectionContext context_;
   std::unordered_map<std::uint64_t, EntryPtr> entries_;
   std::vector<EntryPtr> dirty_;  // to be settled
-  std::vector<std::shared_ptr<Answer>> taken_;
+  std::vector<std::shared_ptr<PendingResponse>> taken_;
   bool draining_ = false;
   bool ticking_ = false;
   std::thread thread_;

@@ -53,27 +53,27 @@ struct BodyReader {
   std::function<void(Result<std::string> body)> done{};
 };
 
-// The answer to one request: either Send(), or Start(), any number of Write() and
+// The response to one request: either Send(), or Start(), any number of Write() and
 // End(). Implemented by the HTTP/1.1 and the HTTP/2 connection, and by tests.
 //
-// Destroying it before the answer is complete cuts the answer off: a stream ends with
-// an error, and an answer that was never begun becomes a plain 500.
+// Destroying it before the response is complete cuts the response off: a stream ends with
+// an error, and a response that was never begun becomes a plain 500.
 //
-// Thread-safe: answers come from store threads as well as from the connection's own.
+// Thread-safe: responses come from store threads as well as from the connection's own.
 class Responder {
  public:
   virtual ~Responder() = default;
 
   // Asks for the body of the request. Without this call a body is not read: the peer can send no
   // more than one window of it (HTTP/2) or one buffer (HTTP/1.1), and what it sends is dropped when
-  // the answer is given. So a request can be refused by its head at no cost.
+  // the response is given. So a request can be refused by its head at no cost.
   // REQUIRES: called at most once
   virtual void ReadBody(BodyReader reader) = 0;
 
-  // The whole answer.
+  // The whole response.
   virtual void Send(Response response) = 0;
 
-  // The head of an answer whose body comes in pieces: a stream, unless it says that it is
+  // The head of a response whose body comes in pieces: a stream, unless it says that it is
   // finite. It is flushed at once: a client that watches waits for it before it waits for events.
   //
   // Status 101 takes the offer of a request with `websocket`; the head must then have
@@ -102,8 +102,8 @@ class Responder {
 };
 
 // Called on the connection's thread with the head of each request; `request.body` is empty, and
-// Responder::ReadBody() reads it. The handler must not block; the answer may be given later and
-// from any thread. It must not throw; if it does, the answer is a plain 500.
+// Responder::ReadBody() reads it. The handler must not block; the response may be given later and
+// from any thread. It must not throw; if it does, the response is a plain 500.
 using Handler =
     std::function<void(Request request, const Peer& peer, std::shared_ptr<Responder> responder)>;
 
@@ -130,17 +130,17 @@ struct ServerOptions {
   std::size_t max_connections = 12'000;      // over it new ones are closed at once
   std::size_t max_header_bytes = 64 * 1024;  // of one request, all fields together
   std::size_t max_header_fields = 200;       // of one request
-  // Unread answers of one connection. Streams over it are cut off with the connection, but one
+  // Unread responses of one connection. Streams over it are cut off with the connection, but one
   // piece of a stream of which nothing else is unread may exceed it.
-  // Whole and finite answers may be larger, as long lists are: while they are, HTTP/2 requests
-  // of that connection wait, and at 16 times the bound (several such answers) it is cut.
+  // Whole and finite responses may be larger, as long lists are: while they are, HTTP/2 requests
+  // of that connection wait, and at 16 times the bound (several such responses) it is cut.
   std::size_t max_queued_bytes = 4 * 1024 * 1024;
   std::uint32_t max_streams = 1000;                  // HTTP/2: at once on one connection
   std::chrono::milliseconds header_timeout{10'000};  // from first byte (or accept) to whole head
   std::chrono::milliseconds body_timeout{30'000};    // for a whole body, since it was asked for
   std::chrono::milliseconds idle_timeout{120'000};   // connection without any request
   std::chrono::milliseconds write_timeout{30'000};   // a peer that reads nothing for so long is cut
-  // The least that a peer must read of whole and finite answers while some of them wait for it,
+  // The least that a peer must read of whole and finite responses while some of them wait for it,
   // in each window of write_timeout; otherwise one that takes a byte now and then would hold them
   // for ever. An HTTP/2 stream whose own window is closed is reset for it, and the connection is
   // cut where it is to blame. Slower than any link in use: a modem of 56 kbit/s takes 7 times as
@@ -162,7 +162,7 @@ struct ServerStats {
 
 // An HTTP server: HTTP/1.1 with keep-alive, HTTP/2 by ALPN over TLS or with prior
 // knowledge on a plain connection. A request is handed over as soon as its head is
-// read, its body when the handler asks for it; answers are whole or streamed.
+// read, its body when the handler asks for it; responses are whole or streamed.
 //
 // Thread-safe.
 class Server {

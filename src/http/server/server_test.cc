@@ -201,7 +201,7 @@ bool Eventually(Predicate predicate) {
   return true;
 }
 
-// Gives answers from threads that are not the server's.
+// Gives responses from threads that are not the server's.
 class Workers {
  public:
   explicit Workers(int threads) {
@@ -906,8 +906,8 @@ TEST_F(TlsTest, LargeBodiesComeThroughWhole) {
   wire.Write(fmt::format(
       "PUT / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.size()));
   wire.Write(body);
-  const std::string answer = wire.ReadAll();
-  EXPECT_TRUE(answer.ends_with(body));
+  const std::string response = wire.ReadAll();
+  EXPECT_TRUE(response.ends_with(body));
 }
 
 // ---- Clients that others have written.
@@ -970,12 +970,12 @@ TEST_F(OtherClientsTest, Nghttp) {
       fmt::format("nghttp -v --no-verify-peer -m 20 -d {}/body --expect-continue --trailer 'a: b' "
                   "'{}' || nghttp -v -m 20 -d {}/body --trailer 'a: b' '{}'",
                   folder_, url, folder_, url));
-  std::size_t answers = 0;
+  std::size_t responses = 0;
   for (std::size_t at = text.find(":status: 200"); at != std::string::npos;
        at = text.find(":status: 200", at + 1)) {
-    ++answers;
+    ++responses;
   }
-  EXPECT_EQ(answers, 20U) << text;
+  EXPECT_EQ(responses, 20U) << text;
 }
 
 TEST_F(OtherClientsTest, H2load) {

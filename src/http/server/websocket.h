@@ -25,7 +25,7 @@ enum class WebSocketOpcode : std::uint8_t {
 // Why a conversation ends.
 enum class WebSocketClose : std::uint16_t { kNormal = 1000, kProtocolError = 1002 };
 
-// What sec-websocket-accept answers to a client's sec-websocket-key.
+// What sec-websocket-accept contains for a client's sec-websocket-key.
 std::string WebSocketAccept(std::string_view key);
 
 void AppendWebSocketFrame(WebSocketOpcode opcode, std::string_view payload, std::string* out);

@@ -224,7 +224,7 @@ void TestPeer::Accept() {
 }
 
 struct TestHttp2Peer::State {
-  struct Answer {
+  struct Response {
     std::string body{};
     std::size_t sent = 0;
     bool last = false;
@@ -233,7 +233,7 @@ struct TestHttp2Peer::State {
 
   nghttp2_session* session = nullptr;
   std::map<std::int32_t, Stream> requests{};
-  std::map<std::int32_t, Answer> answers{};
+  std::map<std::int32_t, Response> responses{};
   std::vector<std::int32_t> whole{};
 };
 
@@ -279,12 +279,12 @@ struct TestHttp2Peer::Callbacks {
   }
   static ssize_t ReadBody(nghttp2_session*, std::int32_t id, std::uint8_t* out, std::size_t size,
                           std::uint32_t* flags, nghttp2_data_source*, void* user) {
-    State::Answer& answer = Self(user).state_->answers[id];
-    const std::size_t piece = std::min(size, answer.body.size() - answer.sent);
-    std::memcpy(out, answer.body.data() + answer.sent, piece);
-    answer.sent += piece;
-    if (answer.sent == answer.body.size()) {
-      if (answer.last)
+    State::Response& response = Self(user).state_->responses[id];
+    const std::size_t piece = std::min(size, response.body.size() - response.sent);
+    std::memcpy(out, response.body.data() + response.sent, piece);
+    response.sent += piece;
+    if (response.sent == response.body.size()) {
+      if (response.last)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
       else if (piece == 0)
         return NGHTTP2_ERR_DEFERRED;
@@ -332,8 +332,8 @@ void TestHttp2Peer::Run() {
   }
 }
 
-void TestHttp2Peer::Answer(std::int32_t stream, int status, std::string_view body,
-                           const Headers& headers) {
+void TestHttp2Peer::Respond(std::int32_t stream, int status, std::string_view body,
+                            const Headers& headers) {
   Begin(stream, status, headers);
   Data(stream, body, true);
 }
@@ -354,9 +354,9 @@ void TestHttp2Peer::Begin(std::int32_t stream, int status, const Headers& header
 }
 
 void TestHttp2Peer::Data(std::int32_t stream, std::string_view piece, bool last) {
-  State::Answer& answer = state_->answers[stream];
-  answer.body += piece;
-  answer.last = last;
+  State::Response& response = state_->responses[stream];
+  response.body += piece;
+  response.last = last;
   nghttp2_session_resume_data(state_->session, stream);
 }
 

@@ -46,7 +46,7 @@ class TestWire {
   bool readable();
   // Closes so that the peer sees a reset.
   void Reset();
-  // Waits until the client has closed. For scripts that answer nothing.
+  // Waits until the client has closed. For scripts that response nothing.
   void AwaitEnd();
   // From another thread: everything ends.
   void Cut();
@@ -102,7 +102,7 @@ class TestPeer {
   std::thread acceptor_;
 };
 
-// HTTP/2 on a wire: reads requests, answers them as told. A script calls Run().
+// HTTP/2 on a wire: reads requests and sends responses. A script calls Run().
 //
 // Thread-confined.
 class TestHttp2Peer {
@@ -115,7 +115,7 @@ class TestHttp2Peer {
     std::int32_t id = 0;
     Request request{};
   };
-  // Called with each whole request; answers by the functions below, then or later.
+  // Called with each whole request; responds by the functions below, then or later.
   using Handler = std::function<void(TestHttp2Peer& peer, const Stream& stream)>;
 
   TestHttp2Peer(TestWire& wire, Options options, Handler handler);
@@ -127,7 +127,7 @@ class TestHttp2Peer {
   void Run();
   void Stop() { stopped_ = true; }
 
-  void Answer(std::int32_t stream, int status, std::string_view body, const Headers& headers = {});
+  void Respond(std::int32_t stream, int status, std::string_view body, const Headers& headers = {});
   // The head only; the body comes with Data().
   void Begin(std::int32_t stream, int status, const Headers& headers = {});
   void Data(std::int32_t stream, std::string_view piece, bool last);

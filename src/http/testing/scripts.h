@@ -67,20 +67,20 @@ class Gate {
   std::shared_future<void> future_{opened_.get_future()};
 };
 
-inline std::string Http1Answer(const std::string& body, const std::string& fields = "") {
+inline std::string Http1Response(const std::string& body, const std::string& fields = "") {
   return "HTTP/1.1 200 OK\r\n" + fields + "Content-Length: " + std::to_string(body.size()) +
          "\r\n\r\n" + body;
 }
 
 // An ordinary HTTP/1.1 server, until the client closes.
 inline void ServeHttp1(TestWire& wire, int) {
-  while (!wire.ReadRequest().empty()) wire.Write(Http1Answer("hello", "X-Test: yes\r\n"));
+  while (!wire.ReadRequest().empty()) wire.Write(Http1Response("hello", "X-Test: yes\r\n"));
 }
 
 // The same for HTTP/2: says the body back.
 inline void ServeHttp2(TestWire& wire, int) {
   TestHttp2Peer(wire, {}, [](TestHttp2Peer& peer, const TestHttp2Peer::Stream& stream) {
-    peer.Answer(stream.id, 200, "echo:" + stream.request.body, {{"x-test", "yes"}});
+    peer.Respond(stream.id, 200, "echo:" + stream.request.body, {{"x-test", "yes"}});
   }).Run();
 }
 

@@ -15,10 +15,10 @@
 
 namespace herald::http {
 
-class Answer;
+class PendingResponse;
 
-// The answers that have something new for their connections, gathered for one event
-// loop. A thousand answers given by a store thread while the loop is busy are a
+// The responses that have something new for their connections, gathered for one event
+// loop. A thousand responses given by a store thread while the loop is busy are a
 // thousand entries here and one wake-up.
 //
 // Thread-safe.
@@ -28,17 +28,17 @@ class ReadyList {
   // Close() can promise that it is called no more; it must only post.
   explicit ReadyList(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  void Push(std::shared_ptr<Answer> answer);
+  void Push(std::shared_ptr<PendingResponse> response);
   // Swaps what has gathered into `into`, which must be empty.
-  void Take(std::vector<std::shared_ptr<Answer>>& into);
+  void Take(std::vector<std::shared_ptr<PendingResponse>>& into);
   // Nothing is accepted, and `wake` is not called, from now on. Whoever made the list must
-  // call it in the end, because the answers in it keep it alive.
+  // call it in the end, because the responses in it keep it alive.
   void Close();
 
  private:
   mutable Mutex mu_;
   std::function<void()> wake_ GUARDED_BY(mu_);
-  std::vector<std::shared_ptr<Answer>> ready_ GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<PendingResponse>> ready_ GUARDED_BY(mu_);
 };
 
 // What a server counts, changed by all its threads.
@@ -51,18 +51,18 @@ struct ServerCounters {
   std::atomic<std::size_t> streams{0};
 };
 
-// What all answers of one connection have in common. It outlives the connection when
+// What all responses of one connection have in common. It outlives the connection when
 // somebody keeps a Responder for longer. Thread-safe.
-struct AnswerGroup {
-  AnswerGroup(std::shared_ptr<ReadyList> ready_list,
-              std::shared_ptr<ServerCounters> server_counters, std::uint64_t connection_number,
-              std::size_t max_queued)
+struct ResponseGroup {
+  ResponseGroup(std::shared_ptr<ReadyList> ready_list,
+                std::shared_ptr<ServerCounters> server_counters, std::uint64_t connection_number,
+                std::size_t max_queued)
       : ready(std::move(ready_list)),
         counters(std::move(server_counters)),
         connection(connection_number),
         max_queued_bytes(max_queued) {}
 
-  // Whole and finite answers, and single pieces of streams, may add up to so many times
+  // Whole and finite responses, and single pieces of streams, may add up to so many times
   // max_queued_bytes. They are exempt from the bound itself, because a long list is larger
   // than any bound that would be fit for streams, but a peer that asks for a thousand of
   // them and reads none is not.
@@ -72,25 +72,25 @@ struct AnswerGroup {
   const std::shared_ptr<ServerCounters> counters;
   const std::uint64_t connection;
   const std::size_t max_queued_bytes;
-  std::atomic<std::size_t> streams{0};         // answers without an end in sight
+  std::atomic<std::size_t> streams{0};         // responses without an end in sight
   std::atomic<std::size_t> streamed_bytes{0};  // queued by these
   std::atomic<std::size_t> whole_bytes{0};     // queued by all others
   std::atomic<bool> overflow{false};           // over a bound: the connection is to be cut
 };
 
-// The answer to one request, on its way from whoever gives it (any thread, through the
+// The response to one request, on its way from whoever gives it (any thread, through the
 // Responder of MakeResponder()) to the connection's codec (the connection's thread).
 //
-// It is a queue and nothing else: giving an answer never touches a codec or a socket,
+// It is a queue and nothing else: giving a response never touches a codec or a socket,
 // so neither has to expect calls from other threads or in the middle of its work.
 //
 // Thread-safe; the codec's half is confined to the connection's thread.
-class Answer : public std::enable_shared_from_this<Answer> {
+class PendingResponse : public std::enable_shared_from_this<PendingResponse> {
  public:
-  Answer(std::shared_ptr<AnswerGroup> group, std::int32_t stream);
-  ~Answer();
-  Answer(const Answer&) = delete;
-  Answer& operator=(const Answer&) = delete;
+  PendingResponse(std::shared_ptr<ResponseGroup> group, std::int32_t stream);
+  ~PendingResponse();
+  PendingResponse(const PendingResponse&) = delete;
+  PendingResponse& operator=(const PendingResponse&) = delete;
 
   // What Responder promises.
   void ReadBody(BodyReader reader);
@@ -108,11 +108,11 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
   // The codec's half.
 
-  const AnswerGroup& group() const { return *group_; }
+  const ResponseGroup& group() const { return *group_; }
   std::int32_t stream() const { return stream_; }
 
   // What is given from now on is not pushed to the ready list, until Acknowledge(): the codec looks
-  // at the answer itself as soon as its call to the handler returns.
+  // at the response itself as soon as its call to the handler returns.
   void Hold();
 
   // Whether the handler has asked for the body and waits for it.
@@ -153,14 +153,14 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void TellDrained();
   // Streams are told `closed`, now or when they begin; they may still end in good order.
   void Drain();
-  // The codec is done with it: nothing is accepted any more, and where the answer was
+  // The codec is done with it: nothing is accepted any more, and where the response was
   // not complete, `closed` is called.
   void Release();
 
  private:
   enum class Phase : std::uint8_t { kNothing, kWhole, kPieces };
 
-  // Each returns whether the answer must be pushed to the ready list.
+  // Each returns whether the response must be pushed to the ready list.
   bool Schedule() REQUIRES(mu_);
   bool SendLocked(Response response) REQUIRES(mu_);
   bool is_stream() const REQUIRES(mu_) { return phase_ == Phase::kPieces && !head_.finite; }
@@ -173,7 +173,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   // Hands out what is to be called to say that the peer has gone; empty the second time.
   std::function<void()> TakeClosed() REQUIRES(mu_);
 
-  const std::shared_ptr<AnswerGroup> group_;
+  const std::shared_ptr<ResponseGroup> group_;
   const std::int32_t stream_;
 
   // Of the body; the codec's.
@@ -200,8 +200,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   std::function<void()> closed_ GUARDED_BY(mu_);
 };
 
-// What the handler is given: when the last reference to it goes, the answer is cut off
+// What the handler is given: when the last reference to it goes, the response is cut off
 // or becomes a 500.
-std::shared_ptr<Responder> MakeResponder(std::shared_ptr<Answer> answer);
+std::shared_ptr<Responder> MakeResponder(std::shared_ptr<PendingResponse> response);
 
 }  // namespace herald::http
