@@ -370,7 +370,7 @@ void ClientConnection::Tick() {
   if (http2_ != nullptr) {
     if (pinged_ && now - *pinged_ >= options.ping_timeout)
       return Close(
-          fmt::format("the server did not response a ping within {}", Text(options.ping_timeout)));
+          fmt::format("the server did not answer a ping within {}", Text(options.ping_timeout)));
     if (!pinged_ && expects_signs_of_life() && now - quiet_since_ >= options.ping_interval) {
       http2_->Ping();
       pinged_ = now;

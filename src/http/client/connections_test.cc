@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
   for (const bool repeatable : {false, true}) {
     Journal journal;
-    TestPeer peer([&](TestWire& wire, int number) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int number) {
       // The first connection serves one request, and dies on the second.
       for (int i = 0; number > 0 || i < 2; ++i) {
         if (wire.ReadRequest().empty()) return;
@@ -40,7 +40,7 @@ TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
 
 TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
   Journal journal;
-  TestPeer peer([&](TestWire& wire, int number) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
     if (wire.ReadRequest().empty()) return;
     wire.Write(Http1Response("x"));
     wire.Cut();
@@ -57,7 +57,7 @@ TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
 }
 
 TEST(Client, GivesUpRepeatingAfterAWhile) {
-  TestPeer peer([](TestWire& wire, int) { wire.ReadRequest(); });
+  ScriptedServer peer([](ScriptedConnection& wire, int) { wire.ReadRequest(); });
   const auto client = OpenClient(Plain(peer));
   EXPECT_CONTAINS(
       FailureOf(*client, StatusReason::kUnreachable, {.timeout = kPatience, .repeatable = true}),
@@ -66,7 +66,7 @@ TEST(Client, GivesUpRepeatingAfterAWhile) {
 }
 
 TEST(Client, NeverRepeatsWhatHasBeenAnswered) {
-  TestPeer peer([](TestWire& wire, int) {
+  ScriptedServer peer([](ScriptedConnection& wire, int) {
     wire.ReadRequest();
     wire.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
   });
@@ -77,8 +77,8 @@ TEST(Client, NeverRepeatsWhatHasBeenAnswered) {
 
 TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
   Journal journal;
-  TestPeer peer([&](TestWire& wire, int number) {
-    TestHttp2Peer(wire, {}, [&, number](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
+    ScriptedHttp2Server(wire, {}, [&, number](ScriptedHttp2Server& h2, const auto& stream) {
       journal.Add(std::to_string(number) + " " + stream.request.body);
       if (number == 0) {
         h2.GoAway(0, kNoError);  // none of them was looked at
@@ -102,8 +102,8 @@ TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
 
 TEST(Client, SaysWhetherTheServerMayHaveActed) {
   std::atomic<bool> responding{true};
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& h2, const auto& stream) {
       if (stream.request.target == "/break") return h2.wire().Reset();
       if (stream.request.target == "/refuse") return h2.Reset(stream.id, kRefusedStream);
       if (responding) h2.Respond(stream.id, 200, "");
@@ -129,8 +129,8 @@ TEST(Client, SaysWhetherTheServerMayHaveActed) {
 TEST(Client, GoesOverANewConnectionWhenTold) {
   Gate gate;
   Gate began;
-  TestPeer peer([&](TestWire& wire, int connection) {
-    TestHttp2Peer(wire, {}, [&, connection](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int connection) {
+    ScriptedHttp2Server(wire, {}, [&, connection](ScriptedHttp2Server& h2, const auto& stream) {
       if (stream.request.target == "/slow") {
         began.Open();
         gate.Await();
@@ -156,8 +156,8 @@ TEST(Client, GoesOverANewConnectionWhenTold) {
 
 TEST(Client, RepeatsARefusedStreamOnTheSameConnection) {
   int requests = 0;
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& h2, const auto& stream) {
       if (++requests == 1)
         h2.Reset(stream.id, kRefusedStream);
       else
@@ -172,8 +172,8 @@ TEST(Client, RepeatsARefusedStreamOnTheSameConnection) {
 TEST(Client, FinishesOldCallsAndStartsNewOnesElsewhereWhenTheServerDrains) {
   Journal journal;
   Gate gate;
-  TestPeer peer([&](TestWire& wire, int number) {
-    TestHttp2Peer(wire, {}, [&, number](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
+    ScriptedHttp2Server(wire, {}, [&, number](ScriptedHttp2Server& h2, const auto& stream) {
       if (number == 0) {
         h2.GoAway(kLastPossibleStream, kNoError);
         h2.Flush();
@@ -203,7 +203,7 @@ TEST(Client, FinishesOldCallsAndStartsNewOnesElsewhereWhenTheServerDrains) {
 TEST(Client, ClosesIdleConnections) {
   for (const bool http2 : {false, true}) {
     Journal journal;
-    TestPeer peer([&](TestWire& wire, int number) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int number) {
       http2 ? ServeHttp2(wire, number) : ServeHttp1(wire, number);
       journal.Add("closed");
     });
@@ -218,8 +218,8 @@ TEST(Client, ClosesIdleConnections) {
 }
 
 TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer h2(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server h2(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
       if (stream.request.target == "/watch") return p.Begin(stream.id, 200);
       p.Respond(stream.id, 200, std::to_string(p.pings()));
     });
@@ -243,8 +243,8 @@ TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
 }
 
 TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
       p.Respond(stream.id, 200, std::to_string(p.pings()));
     }).Run();
   });
@@ -264,8 +264,8 @@ TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
 }
 
 TEST(Client, GivesUpAConnectionThatDoesNotAnswerPings) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer h2(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server h2(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
       p.Begin(stream.id, 200);
       p.Flush();
       p.Stop();  // reads no more, but stays
@@ -280,9 +280,8 @@ TEST(Client, GivesUpAConnectionThatDoesNotAnswerPings) {
   Journal journal;
   client->Start({.target = "/watch"}, {},
                 {.done = [&](const Status& status) { journal.Add(status.message()); }});
-  EXPECT_EQ(
-      journal.Await(1),
-      std::vector<std::string>{peer.url() + ": the server did not response a ping within 10 ms"});
+  EXPECT_EQ(journal.Await(1), std::vector<std::string>{
+                                  peer.url() + ": the server did not answer a ping within 10 ms"});
 }
 
 }  // namespace
