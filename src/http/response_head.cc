@@ -136,7 +136,7 @@ void LowerCase(std::string& text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
 }
 
-std::string_view DateText::Get() {
+std::string_view DateValue::Get() {
   using std::chrono::floor;
   const auto now = floor<std::chrono::seconds>(clock_.Now());
   const std::int64_t second = now.time_since_epoch().count();

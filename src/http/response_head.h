@@ -32,9 +32,9 @@ Response PlainResponse(int status, std::string_view text);
 void LowerCase(std::string& text);
 
 // The value of the date field, made once a second. Thread-confined.
-class DateText {
+class DateValue {
  public:
-  explicit DateText(const Clock& clock) : clock_(clock) {}
+  explicit DateValue(const Clock& clock) : clock_(clock) {}
 
   // "Mon, 16 Nov 2026 00:00:00 GMT". Valid until the next call.
   std::string_view Get();

@@ -15,9 +15,9 @@
 namespace herald::http {
 
 // Where a codec's requests go. Implemented by the connection, by tests and by fuzzers.
-class RequestSink {
+class RequestReceiver {
  public:
-  virtual ~RequestSink() = default;
+  virtual ~RequestReceiver() = default;
   // Called with the head of a request in the middle of ServerCodec::Receive() or Produce(). The
   // response may be given in this call, but it must not call the codec.
   virtual void OnRequest(Request request, const std::shared_ptr<PendingResponse>& response) = 0;
@@ -26,8 +26,8 @@ class RequestSink {
 // What a codec shares with its connection. All references outlive the codec.
 struct CodecContext {
   const ServerOptions& options;
-  DateText& date;
-  RequestSink& sink;
+  DateValue& date;
+  RequestReceiver& receiver;
   const std::shared_ptr<ResponseGroup>& group;
 };
 

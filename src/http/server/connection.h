@@ -31,7 +31,7 @@ struct ConnectionContext {
   const Handler& handler;
   const std::shared_ptr<ServerCounters> counters;
   const std::shared_ptr<ReadyList> ready;
-  DateText date;
+  DateValue date;
   std::vector<char> input;  // read from the socket
   std::string text;         // to be encrypted
   std::string wire;         // to be sent
@@ -48,7 +48,7 @@ struct ConnectionContext {
 // peer might never see why it was refused.
 //
 // Thread-confined.
-class Connection final : private RequestSink {
+class Connection final : private RequestReceiver {
  public:
   // The socket is borrowed: whoever made it closes it, after closed().
   Connection(ConnectionContext& context, int socket, Peer peer,

@@ -104,8 +104,8 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
   }
 
   // The status with which a faulty request is refused.
-  int RefusalFor(const beast::error_code& error) const {
-    if (refusal_ != 0) return refusal_;
+  int RejectionStatus(const beast::error_code& error) const {
+    if (rejection_ != 0) return rejection_;
     if (error == beast::http::error::bad_version) return 505;
     return 400;
   }
@@ -225,7 +225,7 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
   void on_finish_impl(beast::error_code& /*error*/) override {}
 
   void Fail(int status, beast::error_code& error) {
-    refusal_ = status;
+    rejection_ = status;
     error = beast::http::error::bad_value;
   }
 
@@ -234,7 +234,7 @@ class Http1Server::Parser final : public beast::http::basic_parser<true> {
   std::string body_;
   PendingResponse* wanted_by_ = nullptr;
   bool body_rejected_ = false;
-  int refusal_ = 0;
+  int rejection_ = 0;
   int version_ = 11;
   int hosts_ = 0;
   int transfer_encodings_ = 0;
@@ -252,7 +252,7 @@ Http1Server::Http1Server(const CodecContext& context, SteadyTime now)
 Http1Server::~Http1Server() { Http1Server::Abandon(); }
 
 void Http1Server::Receive(std::string_view bytes, SteadyTime now) {
-  if (state_ == State::kFinished || dropping_) return;
+  if (state_ == State::kFinished || discarding_input_) return;
   if (frames_) return ReceiveFrames(bytes);
   if (state_ == State::kDecide || state_ == State::kRespond || !in_.empty()) {
     in_.append(bytes);
@@ -277,8 +277,8 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
       while (input.starts_with(kLineBreak)) input.remove_prefix(kLineBreak.size());
       if (input.empty() || input == kLineBreak.substr(0, 1)) return input;
       // The first request of a connection has had its time since the accept.
-      if (!first_) since_ = now;
-      first_ = false;
+      if (!before_first_request_) since_ = now;
+      before_first_request_ = false;
       parser_ = std::make_unique<Parser>(context_.options);
     }
     beast::error_code error;
@@ -288,7 +288,7 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
     const bool more = error == beast::http::error::need_more;
     if (parser_->body_rejected()) {
       RejectBody();
-      FollowHandler(now);
+      UpdateFromHandler(now);
       return {};
     }
     if (error && !more) {
@@ -296,12 +296,12 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
         Finish("malformed body");
         return {};
       }
-      const int status = parser_->RefusalFor(error);
-      Refuse(status, status == 400 ? "malformed HTTP request" : ReasonPhrase(status));
+      const int status = parser_->RejectionStatus(error);
+      Reject(status, status == 400 ? "malformed HTTP request" : ReasonPhrase(status));
       return {};
     }
     if (state_ == State::kHead && parser_->is_header_done()) {
-      HandOver(now);
+      Dispatch(now);
       continue;
     }
     if (parser_->is_done()) {
@@ -313,19 +313,19 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
         state_ = State::kRespond;
         response_->Hold();
         response_->GiveBody(parser_->TakeBody());
-        FollowHandler(now);
+        UpdateFromHandler(now);
       }
       continue;
     }
     // A line of a chunk or a trailer that never ends.
     if (more && input.size() > context_.options.max_header_bytes) {
-      Refuse(431, ReasonPhrase(431));
+      Reject(431, ReasonPhrase(431));
       return {};
     }
     if (state_ == State::kBody && input.empty()) SendContinue();
     if (more || input.empty()) return input;
   }
-  return dropping_ ? std::string_view() : input;
+  return discarding_input_ ? std::string_view() : input;
 }
 
 void Http1Server::SendContinue() {
@@ -333,7 +333,7 @@ void Http1Server::SendContinue() {
     out_ += "HTTP/1.1 100 Continue\r\n\r\n";
 }
 
-void Http1Server::HandOver(SteadyTime now) {
+void Http1Server::Dispatch(SteadyTime now) {
   state_ = State::kDecide;
   since_ = now;
   keep_alive_ = parser_->keep_alive() && !draining_;
@@ -347,11 +347,11 @@ void Http1Server::HandOver(SteadyTime now) {
   response_ = std::make_shared<PendingResponse>(context_.group, 0);
   if (draining_) response_->Drain();
   response_->Hold();
-  context_.sink.OnRequest(std::move(request), response_);
-  FollowHandler(now);
+  context_.receiver.OnRequest(std::move(request), response_);
+  UpdateFromHandler(now);
 }
 
-void Http1Server::FollowHandler(SteadyTime now) {
+void Http1Server::UpdateFromHandler(SteadyTime now) {
   response_->Acknowledge();
   if (state_ == State::kDecide && response_->wants_body()) {
     if (parser_->is_done()) {
@@ -375,7 +375,7 @@ void Http1Server::FollowHandler(SteadyTime now) {
 void Http1Server::RejectBody() {
   state_ = State::kRespond;
   keep_alive_ = false;
-  dropping_ = true;
+  discarding_input_ = true;
 }
 
 void Http1Server::ReceiveEof(SteadyTime /*now*/) {
@@ -388,7 +388,7 @@ void Http1Server::ReceiveEof(SteadyTime /*now*/) {
 
 void Http1Server::OnResponse(PendingResponse& response, SteadyTime now) {
   if (response_.get() != &response) return response.Acknowledge();
-  FollowHandler(now);
+  UpdateFromHandler(now);
   if (state_ != State::kBody) return;
   if (in_.empty()) SendContinue();
   ParseHeld(now);
@@ -400,7 +400,7 @@ void Http1Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
     if (!response_ || out.size() >= limit || !WriteResponse(out, limit)) break;
     FinishResponse(now);
   }
-  if (response_) response_->TellDrained();
+  if (response_) response_->NotifyDrained();
 }
 
 bool Http1Server::WriteResponse(std::string& out, std::size_t limit) {
@@ -550,9 +550,10 @@ void Http1Server::Tick(SteadyTime now) {
   switch (state_) {
     case State::kHead:
       if (parser_) {
-        if (waited >= options.header_timeout) Refuse(408, "the head took too long");
-      } else if (waited >= (first_ ? options.header_timeout : options.idle_timeout)) {
-        Finish(first_ ? "no request" : "");
+        if (waited >= options.header_timeout) Reject(408, "the head took too long");
+      } else if (waited >=
+                 (before_first_request_ ? options.header_timeout : options.idle_timeout)) {
+        Finish(before_first_request_ ? "no request" : "");
       }
       break;
     case State::kBody:
@@ -585,17 +586,17 @@ bool Http1Server::wants_input() const {
   return (state_ != State::kRespond && state_ != State::kDecide) || in_.size() < kMaxHeldBytes;
 }
 
-void Http1Server::Refuse(int status, std::string_view text) {
-  Response refusal = PlainResponse(status, text);
+void Http1Server::Reject(int status, std::string_view text) {
+  Response rejection = PlainResponse(status, text);
   keep_alive_ = false;
   http10_ = false;
   is_head_ = false;
   WriteHead(out_, {.status = status,
-                   .headers = std::move(refusal.headers),
+                   .headers = std::move(rejection.headers),
                    .whole = true,
-                   .body_bytes = refusal.body.size(),
+                   .body_bytes = rejection.body.size(),
                    .finite = true});
-  out_ += refusal.body;
+  out_ += rejection.body;
   Finish(ReasonPhrase(status));
 }
 

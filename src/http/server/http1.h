@@ -67,9 +67,9 @@ class Http1Server final : public ServerCodec {
   std::string_view Parse(std::string_view input, SteadyTime now);
   void ParseHeld(SteadyTime now);
   // Hands the head to the handler.
-  void HandOver(SteadyTime now);
+  void Dispatch(SteadyTime now);
   // Follows what the handler has done with the request so far.
-  void FollowHandler(SteadyTime now);
+  void UpdateFromHandler(SteadyTime now);
   // The rest of the body is not wanted, and nothing can follow it.
   void RejectBody();
   void SendContinue();
@@ -79,23 +79,23 @@ class Http1Server final : public ServerCodec {
   void WriteUpgrade(std::string& out, PendingResponse::Head head);
   void ReceiveFrames(std::string_view bytes);
   void FinishResponse(SteadyTime now);
-  void Refuse(int status, std::string_view text);
+  void Reject(int status, std::string_view text);
   void Finish(std::string_view fault);
 
   const CodecContext context_;
   State state_ = State::kHead;
-  SteadyTime since_;   // when the peer began what it is doing
-  bool first_ = true;  // nothing has been asked yet
-  bool eof_ = false;   // the peer has closed its half
+  SteadyTime since_;                  // when the peer began what it is doing
+  bool before_first_request_ = true;  // nothing has been asked yet
+  bool eof_ = false;                  // the peer has closed its half
   bool draining_ = false;
   std::string in_;   // not parsed yet
-  std::string out_;  // what precedes the response: 100 Continue, or a refusal
+  std::string out_;  // what precedes the response: 100 Continue, or a rejection
   std::string_view fault_;
 
   // Of the request being read or answered.
   std::unique_ptr<Parser> parser_;
   bool continue_sent_ = false;
-  bool dropping_ = false;  // what the peer still sends is thrown away
+  bool discarding_input_ = false;  // what the peer still sends is thrown away
 
   // Of the request being answered.
   std::shared_ptr<PendingResponse> response_;

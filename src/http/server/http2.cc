@@ -29,7 +29,7 @@ struct Http2Server::Stream {
   std::string body{};
   Body reading = Body::kUndecided;
   std::size_t fields = 0;
-  int refusal = 0;       // the status with which it is refused, once its head is known to be bad
+  int rejection = 0;     // the status with which it is refused, once its head is known to be bad
   bool is_head = false;  // the method is HEAD
   bool expects_continue = false;
   bool ended = false;                    // the request is complete
@@ -137,8 +137,8 @@ struct Http2Server::Callbacks {
 
   static int OnFrame(nghttp2_session* /*session*/, const nghttp2_frame* frame, void* user_data) {
     Http2Server& self = Self(user_data);
-    if (frame->hd.type == NGHTTP2_SETTINGS) self.greeted_ = true;
-    if (frame->hd.type == NGHTTP2_GOAWAY) self.leaving_ = true;
+    if (frame->hd.type == NGHTTP2_SETTINGS) self.settings_received_ = true;
+    if (frame->hd.type == NGHTTP2_GOAWAY) self.goaway_received_ = true;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     Stream* stream = self.Find(frame->hd.stream_id);
     if (stream == nullptr) return 0;
@@ -266,7 +266,7 @@ Http2Server::~Http2Server() {
 
 void Http2Server::Receive(std::string_view bytes, SteadyTime now) {
   now_ = now;
-  if (gone_ || !fault_.empty()) return;
+  if (abandoned_ || !fault_.empty()) return;
   const std::optional<Http2FrameGuard::Violation> violation = guard_.Check(bytes, now);
   if (violation) bytes = bytes.substr(0, violation->at);
   const ssize_t used = nghttp2_session_mem_recv(
@@ -293,7 +293,7 @@ Http2Server::Stream* Http2Server::Find(std::int32_t id) {
 
 void Http2Server::BeginRequest(std::int32_t id) {
   if (!fault_.empty()) return;
-  if (leaving_) {
+  if (goaway_received_) {
     // nghttp2 would not even read it, unless it came with the GOAWAY or other streams are open.
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
     return;
@@ -312,7 +312,7 @@ bool Http2Server::CountField(std::string_view name, std::string_view value) {
 void Http2Server::AddField(Stream& stream, std::string_view name, std::string_view value) {
   const ServerOptions& options = context_.options;
   if (block_bytes_ > options.max_header_bytes || ++stream.fields > options.max_header_fields) {
-    stream.refusal = 431;
+    stream.rejection = 431;
     stream.request = {};
     return;
   }
@@ -320,7 +320,7 @@ void Http2Server::AddField(Stream& stream, std::string_view name, std::string_vi
   if (name == ":method") {
     request.method = value;
     stream.is_head = value == "HEAD";
-    if (value == "CONNECT") stream.refusal = 501;
+    if (value == "CONNECT") stream.rejection = 501;
   } else if (name == ":path") {
     request.target = value;
   } else if (name == ":authority" || (name == "host" && request.authority.empty())) {
@@ -339,22 +339,22 @@ void Http2Server::AddField(Stream& stream, std::string_view name, std::string_vi
 
 void Http2Server::EndHead(Stream& stream, bool end_stream) {
   stream.ended = end_stream;
-  if (stream.refusal != 0) return Refuse(stream, stream.refusal);
+  if (stream.rejection != 0) return Reject(stream, stream.rejection);
   if (!fault_.empty()) return;
   // Not handed over yet: a reset may be among the bytes that have come with it, and then nobody has
   // done any work for it.
-  held_.push_back(stream.id);
+  waiting_.push_back(stream.id);
 }
 
 void Http2Server::Dispatch(Stream& stream) {
   stream.response = std::make_shared<PendingResponse>(context_.group, stream.id);
   if (draining_) stream.response->Drain();
   stream.response->Hold();
-  context_.sink.OnRequest(std::move(stream.request), stream.response);
-  FollowHandler(stream);
+  context_.receiver.OnRequest(std::move(stream.request), stream.response);
+  UpdateFromHandler(stream);
 }
 
-void Http2Server::FollowHandler(Stream& stream) {
+void Http2Server::UpdateFromHandler(Stream& stream) {
   stream.response->Acknowledge();
   if (stream.reading == Stream::Body::kUndecided && stream.response->wants_body())
     BeginBody(stream);
@@ -412,7 +412,7 @@ void Http2Server::EndRequest(Stream& stream) {
   stream.reading = Stream::Body::kOver;
   stream.response->Hold();
   stream.response->GiveBody(std::move(stream.body));
-  FollowHandler(stream);
+  UpdateFromHandler(stream);
 }
 
 bool Http2Server::HasRoom() const {
@@ -420,11 +420,11 @@ bool Http2Server::HasRoom() const {
   return group.whole_bytes + group.streamed_bytes <= group.max_queued_bytes;
 }
 
-bool Http2Server::DispatchHeld(int* budget) {
+bool Http2Server::DispatchWaiting(int* budget) {
   bool dispatched = false;
-  while (!held_.empty() && *budget > 0 && fault_.empty() && HasRoom()) {
-    const std::int32_t id = held_.front();
-    held_.pop_front();
+  while (!waiting_.empty() && *budget > 0 && fault_.empty() && HasRoom()) {
+    const std::int32_t id = waiting_.front();
+    waiting_.pop_front();
     if (Stream* stream = Find(id); stream != nullptr && !stream->response) {
       Dispatch(*stream);
       dispatched = true;
@@ -434,7 +434,7 @@ bool Http2Server::DispatchHeld(int* budget) {
   return dispatched;
 }
 
-void Http2Server::Refuse(Stream& stream, int status) {
+void Http2Server::Reject(Stream& stream, int status) {
   if (stream.response) return;
   stream.request = {};
   DropBody(stream);
@@ -447,7 +447,7 @@ void Http2Server::OnResponse(PendingResponse& response, SteadyTime now) {
   now_ = now;
   Stream* stream = Find(response.stream());
   if (stream == nullptr || stream->response.get() != &response) return;
-  if (!stream->submitted) return FollowHandler(*stream);
+  if (!stream->submitted) return UpdateFromHandler(*stream);
   response.Acknowledge();
   if (response.Read(nullptr, 0).aborted) {
     // Now, and not when the peer has room for more of it.
@@ -497,7 +497,7 @@ void Http2Server::SubmitResponse(Stream& stream) {
 
 void Http2Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
   now_ = now;
-  if (gone_) return;
+  if (abandoned_) return;
   int budget = kMaxDispatches;
   do {
     while (out.size() < limit) {
@@ -507,10 +507,10 @@ void Http2Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
       if (size <= 0) break;
       out.append(View(data, static_cast<std::size_t>(size)));
     }
-    for (const std::shared_ptr<PendingResponse>& response : read_) response->TellDrained();
+    for (const std::shared_ptr<PendingResponse>& response : read_) response->NotifyDrained();
     read_.clear();
     // What these are answered with at once is sent at once: nobody else calls for it.
-  } while (DispatchHeld(&budget));
+  } while (DispatchWaiting(&budget));
   if (context_.group->whole_bytes == 0) rate_.Restart(now);
 }
 
@@ -530,9 +530,9 @@ void Http2Server::CloseStream(std::int32_t id) {
 
 void Http2Server::Tick(SteadyTime now) {
   now_ = now;
-  if (gone_ || !fault_.empty()) return;
+  if (abandoned_ || !fault_.empty()) return;
   const ServerOptions& options = context_.options;
-  if (!greeted_ && now - idle_since_ >= options.header_timeout)
+  if (!settings_received_ && now - idle_since_ >= options.header_timeout)
     return Cut(NGHTTP2_SETTINGS_TIMEOUT, "no SETTINGS");
   if (guard_.in_block() && now - guard_.block_since() >= options.header_timeout)
     return Cut(NGHTTP2_ENHANCE_YOUR_CALM, "a head took too long");
@@ -574,7 +574,7 @@ void Http2Server::Tick(SteadyTime now) {
 
 void Http2Server::Drain(SteadyTime now) {
   now_ = now;
-  if (gone_ || std::exchange(draining_, true)) return;
+  if (abandoned_ || std::exchange(draining_, true)) return;
   // What the peer sends after this is refused by nghttp2, and the peer knows from the
   // number in GOAWAY that it may ask again elsewhere.
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
@@ -587,7 +587,7 @@ void Http2Server::Drain(SteadyTime now) {
 }
 
 void Http2Server::Abandon() {
-  gone_ = true;
+  abandoned_ = true;
   // Taken out first: whoever is told must not find half of them.
   const auto streams = std::exchange(streams_, {});
   for (const auto& [id, stream] : streams)
@@ -596,7 +596,7 @@ void Http2Server::Abandon() {
 }
 
 bool Http2Server::finished() const {
-  if (gone_) return true;
+  if (abandoned_) return true;
   if (nghttp2_session_want_write(session_) != 0) return false;
   return nghttp2_session_want_read(session_) == 0 || (draining_ && streams_.empty());
 }

@@ -50,7 +50,7 @@ class Http2Server final : public ServerCodec {
 
   bool wants_input() const override { return true; }
   bool has_more_work() const override {
-    return !gone_ && fault_.empty() && !held_.empty() && HasRoom();
+    return !abandoned_ && fault_.empty() && !waiting_.empty() && HasRoom();
   }
   bool finished() const override;
   std::string_view fault() const override { return fault_; }
@@ -99,20 +99,20 @@ class Http2Server final : public ServerCodec {
   void AddBody(Stream& stream, std::string_view bytes);
   void EndRequest(Stream& stream);
   void Dispatch(Stream& stream);
-  // Hands over requests of held_, at most *budget, which it reduces. Returns whether there were
+  // Hands over requests of waiting_, at most *budget, which it reduces. Returns whether there were
   // any.
-  bool DispatchHeld(int* budget);
+  bool DispatchWaiting(int* budget);
   // Whether few enough responses wait to be read that more requests may be handed over.
   bool HasRoom() const;
   // Follows what the handler has done with the request so far.
-  void FollowHandler(Stream& stream);
+  void UpdateFromHandler(Stream& stream);
   // The body was asked for: reads it, or hands it over where it is there.
   void BeginBody(Stream& stream);
   // What has been received of the body, and what is still to come, is not wanted.
   void DropBody(Stream& stream);
   // Gives back to the windows what has been received and is in its place.
   void Consume(Stream& stream);
-  void Refuse(Stream& stream, int status);
+  void Reject(Stream& stream, int status);
   void SubmitResponse(Stream& stream);
   // Whether the window of the stream, rather than the connection, keeps the response from being
   // sent.
@@ -132,11 +132,11 @@ class Http2Server final : public ServerCodec {
   std::size_t block_bytes_ = 0;  // decoded, of the header block that is being read
   bool block_ignored_ = false;   // nghttp2 has not announced the fields of the last HEADERS
   bool draining_ = false;
-  bool greeted_ = false;  // the peer's SETTINGS have come
-  bool leaving_ = false;  // and its GOAWAY: it asks for nothing more
-  bool gone_ = false;     // nothing is received or produced any more
+  bool settings_received_ = false;  // the peer's SETTINGS have come
+  bool goaway_received_ = false;    // and its GOAWAY: it asks for nothing more
+  bool abandoned_ = false;          // nothing is received or produced any more
 
-  std::deque<std::int32_t> held_;                       // requests that are not handed over yet
+  std::deque<std::int32_t> waiting_;                    // requests that are not handed over yet
   std::vector<std::shared_ptr<PendingResponse>> read_;  // responses read from in this Produce()
   ReadRate rate_;  // of all responses, while a finite one waits
 

@@ -295,7 +295,7 @@ void PendingResponse::Acknowledge() {
   scheduled_ = false;
 }
 
-void PendingResponse::TellDrained() {
+void PendingResponse::NotifyDrained() {
   std::function<void()> drained;
   {
     const MutexLock lock(mu_);
@@ -360,8 +360,8 @@ std::atomic<std::size_t>& PendingResponse::Queued() {
 }
 
 std::function<void()> PendingResponse::TakeClosed() {
-  if (closed_told_ || !closed_) return {};
-  closed_told_ = true;
+  if (closed_notified_ || !closed_) return {};
+  closed_notified_ = true;
   return std::exchange(closed_, nullptr);
 }
 

@@ -150,7 +150,7 @@ class PendingResponse : public std::enable_shared_from_this<PendingResponse> {
   // From now on a change is pushed to the ready list again. Called before looking at it.
   void Acknowledge();
   // Calls `drained` if the queue has become empty since the last time.
-  void TellDrained();
+  void NotifyDrained();
   // Streams are told `closed`, now or when they begin; they may still end in good order.
   void Drain();
   // The codec is done with it: nothing is accepted any more, and where the response was
@@ -187,7 +187,7 @@ class PendingResponse : public std::enable_shared_from_this<PendingResponse> {
   bool aborted_ GUARDED_BY(mu_) = false;
   bool released_ GUARDED_BY(mu_) = false;
   bool draining_ GUARDED_BY(mu_) = false;
-  bool closed_told_ GUARDED_BY(mu_) = false;
+  bool closed_notified_ GUARDED_BY(mu_) = false;
   bool scheduled_ GUARDED_BY(mu_) = false;
   bool emptied_ GUARDED_BY(mu_) = false;
   std::unique_ptr<BodyReader> reader_ GUARDED_BY(mu_);  // null: no body is wanted

@@ -187,18 +187,18 @@ TEST_F(PendingResponseTest, DrainedIsToldWhenTheQueueHasBecomeEmpty) {
   int drained = 0;
   response_->Observe([&] { ++drained; }, nullptr);
   response_->Start({});
-  response_->TellDrained();
+  response_->NotifyDrained();
   EXPECT_EQ(drained, 0) << "it was never anything else";
   response_->Write(MakeChunk("abc"));
   ReadAll(*response_);
-  response_->TellDrained();
-  response_->TellDrained();
+  response_->NotifyDrained();
+  response_->NotifyDrained();
   EXPECT_EQ(drained, 1);
   // Written again before it could be told: then it is not empty.
   response_->Write(MakeChunk("abc"));
   ReadAll(*response_);
   response_->Write(MakeChunk("abc"));
-  response_->TellDrained();
+  response_->NotifyDrained();
   EXPECT_EQ(drained, 1);
 }
 

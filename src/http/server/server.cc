@@ -48,7 +48,7 @@ void CloseQuietly(T& socket) {
 }
 
 // "127.0.0.1:80", "[::1]:80"; what came by IPv4 to a socket of both kinds is shown as IPv4.
-std::string ToText(const tcp::endpoint& endpoint) {
+std::string ToString(const tcp::endpoint& endpoint) {
   asio::ip::address address = endpoint.address();
   if (address.is_v6() && address.to_v6().is_v4_mapped())
     address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
@@ -95,7 +95,7 @@ std::chrono::milliseconds TickInterval(const ServerOptions& options) {
 }
 
 // Told when the last connection has gone. Thread-safe.
-class Quiet {
+class AllConnectionsClosed {
  public:
   void Notify() {
     {
@@ -118,11 +118,11 @@ class Quiet {
 class Loop {
  public:
   Loop(const ServerOptions& options, const Handler& handler,
-       const std::shared_ptr<ServerCounters>& counters, Quiet& quiet)
+       const std::shared_ptr<ServerCounters>& counters, AllConnectionsClosed& all_closed)
       : work_(asio::make_work_guard(io_)),
         ticker_(io_),
         tick_interval_(TickInterval(options)),
-        quiet_(quiet),
+        all_closed_(all_closed),
         context_(options, handler, counters, std::make_shared<ReadyList>([this] {
                    asio::post(io_, [this] { ProcessReady(SystemClock().Steady()); });
                  })) {}
@@ -149,7 +149,7 @@ class Loop {
                                                      std::move(peer), std::move(tls), now);
     entries_.emplace(number, entry);
     if (draining_) entry->connection->Drain(now);
-    Settle(entry, now);
+    FlushAndWait(entry, now);
     StartTicking();
   }
 
@@ -158,7 +158,7 @@ class Loop {
     const SteadyTime now = SystemClock().Steady();
     for (const EntryPtr& entry : All()) {
       entry->connection->Drain(now);
-      Settle(entry, now);
+      FlushAndWait(entry, now);
     }
   }
 
@@ -215,7 +215,7 @@ class Loop {
     dirty.swap(dirty_);
     for (const EntryPtr& entry : dirty) {
       entry->dirty = false;
-      if (entry->connection) Settle(entry, now);
+      if (entry->connection) FlushAndWait(entry, now);
     }
     dirty.clear();
     if (dirty_.empty()) dirty_.swap(dirty);  // keeps the memory
@@ -227,7 +227,7 @@ class Loop {
   }
 
   // Sends, then waits for whatever the connection wants next.
-  void Settle(const EntryPtr& entry, SteadyTime now) {
+  void FlushAndWait(const EntryPtr& entry, SteadyTime now) {
     Connection& connection = *entry->connection;
     connection.Flush(now);
     if (connection.closed()) return Remove(entry);
@@ -242,7 +242,7 @@ class Loop {
       entry->socket.async_wait(Socket::wait_write, [this, entry](const error_code& error) {
         entry->writing = false;
         if (error || !entry->connection) return;
-        Settle(entry, SystemClock().Steady());
+        FlushAndWait(entry, SystemClock().Steady());
       });
     }
   }
@@ -253,7 +253,7 @@ class Loop {
     // Tells its responses, so nothing of it may be half removed by now.
     entry->connection.reset();
     CloseQuietly(entry->socket);
-    if (context_.counters->connections.fetch_sub(1) == 1) quiet_.Notify();
+    if (context_.counters->connections.fetch_sub(1) == 1) all_closed_.Notify();
   }
 
   // The clock runs only while there is somebody to wait for.
@@ -267,7 +267,7 @@ class Loop {
       for (const EntryPtr& entry : All()) {
         if (!entry->connection) continue;
         entry->connection->Tick(now);
-        Settle(entry, now);
+        FlushAndWait(entry, now);
       }
       if (!entries_.empty()) StartTicking();
     });
@@ -277,7 +277,7 @@ class Loop {
   asio::executor_work_guard<Executor> work_;
   Timer ticker_;
   const std::chrono::milliseconds tick_interval_;
-  Quiet& quiet_;
+  AllConnectionsClosed& all_closed_;
   ConnectionContext context_;
   std::unordered_map<std::uint64_t, EntryPtr> entries_;
   std::vector<EntryPtr> dirty_;  // to be settled
@@ -321,7 +321,7 @@ class Server::Impl {
     if (!error) acceptor_.listen(Acceptor::max_listen_connections, error);
     if (error) {
       return Status(StatusReason::kInvalid,
-                    fmt::format("cannot listen on {}: {}", ToText(endpoint), error.message()));
+                    fmt::format("cannot listen on {}: {}", ToString(endpoint), error.message()));
     }
     port_ = acceptor_.local_endpoint(error).port();
     Accept();
@@ -349,7 +349,7 @@ class Server::Impl {
         for (const auto& loop : loops_) asio::post(loop->io(), [l = loop.get()] { l->Drain(); });
       }
     }
-    quiet_.WaitFor(timeout, counters_->connections);
+    all_closed_.WaitFor(timeout, counters_->connections);
   }
 
   void Stop() {
@@ -380,7 +380,7 @@ class Server::Impl {
   std::vector<std::unique_ptr<Loop>> MakeLoops() {
     std::vector<std::unique_ptr<Loop>> loops;
     for (int i = 0; i < std::max(options_.threads, 1); ++i)
-      loops.push_back(std::make_unique<Loop>(options_, handler_, counters_, quiet_));
+      loops.push_back(std::make_unique<Loop>(options_, handler_, counters_, all_closed_));
     return loops;
   }
 
@@ -393,12 +393,12 @@ class Server::Impl {
       if (!acceptor_.is_open()) return CloseQuietly(accepted_);
       if (error) return OnAcceptError(error);
       accept_failing_ = false;
-      Welcome(loop, std::move(accepted_));
+      AddConnection(loop, std::move(accepted_));
       Accept();
     });
   }
 
-  void Welcome(Loop& loop, Socket socket) {
+  void AddConnection(Loop& loop, Socket socket) {
     const std::uint64_t number = ++counters_->connections_accepted;
     if (counters_->connections >= options_.max_connections) {
       ++counters_->connections_refused;
@@ -408,7 +408,7 @@ class Server::Impl {
     Configure(socket.native_handle());
     error_code error;
     Peer peer;
-    peer.address = ToText(socket.remote_endpoint(error));
+    peer.address = ToString(socket.remote_endpoint(error));
     peer.connection = number;
     asio::post(loop.io(), [&loop, s = std::move(socket), p = std::move(peer), t = Tls()]() mutable {
       loop.Add(std::move(s), std::move(p), t);
@@ -440,7 +440,7 @@ class Server::Impl {
   const ServerOptions options_;
   const Handler handler_;
   const std::shared_ptr<ServerCounters> counters_;
-  Quiet quiet_;
+  AllConnectionsClosed all_closed_;
   std::uint16_t port_ = 0;
 
   mutable Mutex mu_;

@@ -17,7 +17,7 @@ namespace herald::http {
 
 // The connection of a codec under test: it keeps the requests, and carries responses and
 // bytes when it is told to. Time stands still. Thread-confined.
-class FakeConnection final : public RequestSink {
+class FakeConnection final : public RequestReceiver {
  public:
   struct Received {
     Request request;
@@ -79,7 +79,7 @@ class FakeConnection final : public RequestSink {
   const Peer peer{};
   Handler handler;  // may be replaced
   FakeClock clock;
-  DateText date;
+  DateValue date;
   int wake_ups = 0;
   const std::shared_ptr<ReadyList> ready;
   const std::shared_ptr<ServerCounters> counters;
