@@ -28,7 +28,7 @@ std::uint16_t DefaultPort(std::string_view scheme) {
   return scheme == "https" ? 443 : 80;
 }
 
-Status Refuse(std::string_view text, std::string_view why) {
+Status InvalidUrl(std::string_view text, std::string_view why) {
   return Status(StatusReason::kBadRequest, fmt::format("bad URL \"{}\": {}", text, why));
 }
 
@@ -47,20 +47,20 @@ bool IsAddress(const std::string& host) {
 
 Result<Url> ParseUrl(std::string_view text) {
   Result<Url> url = ParseProxyUrl(text);
-  if (url && IsSocks(url->scheme)) return Refuse(text, "the scheme is neither http nor https");
+  if (url && IsSocks(url->scheme)) return InvalidUrl(text, "the scheme is neither http nor https");
   return url;
 }
 
 Result<Url> ParseProxyUrl(std::string_view text) {
   Url url;
   const std::size_t colon = text.find("://");
-  if (colon == std::string_view::npos) return Refuse(text, "no scheme, such as https://");
+  if (colon == std::string_view::npos) return InvalidUrl(text, "no scheme, such as https://");
   url.scheme = text.substr(0, colon);
   if (url.scheme != "http" && url.scheme != "https" && !IsSocks(url.scheme))
-    return Refuse(text, "the scheme is none of http, https and socks5");
+    return InvalidUrl(text, "the scheme is none of http, https and socks5");
   std::string_view rest = text.substr(colon + 3);
   if (rest.find_first_of("?#") != std::string_view::npos)
-    return Refuse(text, "a query or a fragment has no place here");
+    return InvalidUrl(text, "a query or a fragment has no place here");
 
   std::string_view authority = rest.substr(0, rest.find('/'));
   rest.remove_prefix(authority.size());
@@ -69,14 +69,14 @@ Result<Url> ParseProxyUrl(std::string_view text) {
 
   if (const std::size_t at = authority.rfind('@'); at != std::string_view::npos) {
     std::optional<std::string> user_info = PercentDecode(authority.substr(0, at));
-    if (!user_info) return Refuse(text, "a % without two hex digits");
+    if (!user_info) return InvalidUrl(text, "a % without two hex digits");
     url.user_info = *std::move(user_info);
     authority.remove_prefix(at + 1);
   }
   std::string_view port;
   if (authority.starts_with('[')) {
     const std::size_t close = authority.find(']');
-    if (close == std::string_view::npos) return Refuse(text, "[ without ]");
+    if (close == std::string_view::npos) return InvalidUrl(text, "[ without ]");
     url.host = authority.substr(1, close - 1);
     port = authority.substr(close + 1);
   } else {
@@ -84,14 +84,14 @@ Result<Url> ParseProxyUrl(std::string_view text) {
     url.host = authority.substr(0, split);
     port = authority.substr(split);
   }
-  if (url.host.empty()) return Refuse(text, "no host");
+  if (url.host.empty()) return InvalidUrl(text, "no host");
   url.port = DefaultPort(url.scheme);
   if (!port.empty()) {
-    if (port.front() != ':') return Refuse(text, "something other than a port follows ]");
+    if (port.front() != ':') return InvalidUrl(text, "something other than a port follows ]");
     port.remove_prefix(1);
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), url.port);
     if (error != std::errc() || end != port.data() + port.size() || url.port == 0)
-      return Refuse(text, "the port is no number from 1 to 65535");
+      return InvalidUrl(text, "the port is no number from 1 to 65535");
   }
   return url;
 }

@@ -50,14 +50,14 @@ constexpr milliseconds kStreamWaitAfterFailure{5000};
 constexpr std::size_t kMaxReserveBytes = 16 * 1024 * 1024;
 
 // Further than anybody waits, and near enough for the clock's arithmetic.
-constexpr std::chrono::hours kEternity{24 * 365 * 100};
+constexpr std::chrono::hours kMaxDelay{24 * 365 * 100};
 
 // The cause in a status of what IsUnprocessed() tells.
 constexpr std::string_view kUnprocessed = "Unprocessed";
 
 Time Later(Time from, std::chrono::nanoseconds delay) {
   return from + std::chrono::duration_cast<steady_clock::duration>(
-                    std::clamp<std::chrono::nanoseconds>(delay, {}, kEternity));
+                    std::clamp<std::chrono::nanoseconds>(delay, {}, kMaxDelay));
 }
 
 bool IsTokenChar(char c) {
@@ -74,7 +74,9 @@ bool IsFieldChar(char c) {
   return c == '\t' || (static_cast<unsigned char>(c) >= ' ' && c != '\x7f');
 }
 
-Status Refuse(std::string message) { return Status(StatusReason::kBadRequest, std::move(message)); }
+Status InvalidRequest(std::string message) {
+  return Status(StatusReason::kBadRequest, std::move(message));
+}
 
 // A thread inherits what its maker blocks: the host's signal handlers must not run on ours.
 class SignalsBlocked {
@@ -95,23 +97,24 @@ class SignalsBlocked {
 // What would break out of its place on the wire, or fight with the framing.
 Status Validate(const Request& request) {
   if (!IsToken(request.method) || request.method == "CONNECT")
-    return Refuse(fmt::format("the method \"{}\" cannot be sent", request.method));
+    return InvalidRequest(fmt::format("the method \"{}\" cannot be sent", request.method));
   if (!request.target.starts_with('/') ||
       !std::all_of(request.target.begin(), request.target.end(), IsVisible))
-    return Refuse("the target of a request begins with / and holds no spaces");
+    return InvalidRequest("the target of a request begins with / and holds no spaces");
   if (!std::all_of(request.authority.begin(), request.authority.end(), IsVisible))
-    return Refuse("the authority of a request holds no spaces");
+    return InvalidRequest("the authority of a request holds no spaces");
   for (const Headers::Field& field : request.headers) {
     const bool lower = std::none_of(field.name.begin(), field.name.end(),
                                     [](char c) { return c >= 'A' && c <= 'Z'; });
     if (!IsToken(field.name) || !lower)
-      return Refuse(fmt::format("\"{}\" is no name of a header field", field.name));
+      return InvalidRequest(fmt::format("\"{}\" is no name of a header field", field.name));
     for (const char* name : {"connection", "content-length", "host", "keep-alive",
                              "proxy-connection", "transfer-encoding", "upgrade"})
       if (field.name == name)
-        return Refuse(fmt::format("the header field {} belongs to the connection", name));
+        return InvalidRequest(fmt::format("the header field {} belongs to the connection", name));
     if (!std::all_of(field.value.begin(), field.value.end(), IsFieldChar))
-      return Refuse(fmt::format("the header field {} holds a control character", field.name));
+      return InvalidRequest(
+          fmt::format("the header field {} holds a control character", field.name));
   }
   return {};
 }
@@ -147,7 +150,7 @@ class Client::Impl {
   using WaitHook =
       boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-  // In one of three places: waiting_, on a connection, or given up and in doomed_.
+  // In one of three places: waiting_, on a connection, or given up and in abandoned_.
   struct Call : WaitHook {
     CallId id = 0;
     Request request{};
@@ -161,7 +164,7 @@ class Client::Impl {
     int repeats = 0;
     bool perhaps_processed = false;  // in a try before, which broke
     bool head_seen = false;
-    bool doomed = false;      // nothing but `done` will be called
+    bool abandoned = false;   // nothing but `done` will be called
     bool asked_gzip = false;  // so a gzip response is unpacked
     bool gzip = false;        // the response is one
     std::unique_ptr<GzipDecoder> decoder{};
@@ -196,12 +199,12 @@ class Client::Impl {
   void OnEnd(CallId id, ExchangeEnd end);
   void Deliver(Call& call, std::string_view data);
   // Gives a call up, soon: codecs must not be called from their own events.
-  void Doom(Call& call, Status why);
+  void Abandon(Call& call, Status why);
   void Finish(Call& call, const Status& status);
 
-  // Starts calls, ends the doomed, flushes, arms the timer: after everything that happens.
-  void Settle();
-  void EndDoomed();
+  // Starts calls, ends the abandoned, flushes, arms the timer: after everything that happens.
+  void AfterEvent();
+  void FinishAbandoned();
   void StartWaiting();
   void ConnectIfNeeded();
   void Connect();
@@ -240,7 +243,7 @@ class Client::Impl {
   Incoming taken_{};  // spares the vectors' memory
   std::unordered_map<CallId, Call> calls_{};
   WaitList waiting_{};
-  std::vector<std::pair<CallId, Status>> doomed_{};
+  std::vector<std::pair<CallId, Status>> abandoned_{};
   std::vector<std::shared_ptr<ClientConnection>> connections_{};  // oldest first
   bool expect_http1_ = false;          // what the server spoke last, or must speak
   Time no_extra_connection_before_{};  // after a failure
@@ -278,7 +281,7 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
   shared_.closed = [this](const ClientConnection& connection, const std::string& cause) {
     OnClosed(connection, cause);
   };
-  shared_.settle = [this] { Settle(); };
+  shared_.after_event = [this] { AfterEvent(); };
 
   const SignalsBlocked for_the_new_thread;
   thread_ = std::thread([this] {
@@ -315,8 +318,8 @@ Client::CallId Client::Impl::Start(Request request, const CallOptions& options, 
 void Client::Impl::Cancel(CallId id) {
   if (OnThread()) {
     // From a callback: what the codec has at hand already is not handed on any more.
-    if (const auto it = calls_.find(id); it != calls_.end() && !it->second.doomed)
-      it->second.doomed = true;
+    if (const auto it = calls_.find(id); it != calls_.end() && !it->second.abandoned)
+      it->second.abandoned = true;
     else if (it != calls_.end())
       return;
   }
@@ -359,7 +362,7 @@ void Client::Impl::TakeIncoming() {
   for (NewCall& call : taken_.calls) AddCall(std::move(call));
   for (const CallId id : taken_.cancelled)
     if (const auto it = calls_.find(id); it != calls_.end())
-      Doom(it->second, Status(StatusReason::kCancelled, "the call was cancelled"));
+      Abandon(it->second, Status(StatusReason::kCancelled, "the call was cancelled"));
   const Time now = steady_clock::now();
   for (NewTask& task : taken_.tasks) {
     if (task.when <= now)
@@ -371,7 +374,7 @@ void Client::Impl::TakeIncoming() {
   taken_.cancelled.clear();
   taken_.tasks.clear();
   if (stopping) Shutdown();
-  Settle();
+  AfterEvent();
 }
 
 void Client::Impl::AddCall(NewCall incoming) {
@@ -390,12 +393,12 @@ void Client::Impl::AddCall(NewCall incoming) {
     call.asked_gzip = true;
   }
   if (call.options.timeout.count() > 0) {
-    const milliseconds timeout = std::min<milliseconds>(call.options.timeout, kEternity);
+    const milliseconds timeout = std::min<milliseconds>(call.options.timeout, kMaxDelay);
     call.deadline = shared_.timers.Add(Later(call.started, timeout), [this, &call] {
-      Doom(call, Status(StatusReason::kTimeout,
-                        fmt::format("{}: no {} within {} ms", server_,
-                                    call.head_seen ? "complete response" : "response",
-                                    call.options.timeout.count())));
+      Abandon(call, Status(StatusReason::kTimeout,
+                           fmt::format("{}: no {} within {} ms", server_,
+                                       call.head_seen ? "complete response" : "response",
+                                       call.options.timeout.count())));
     });
   }
   waiting_.push_back(call);
@@ -413,7 +416,7 @@ void Client::Impl::RunTask(const std::function<void()>& task) {
 
 void Client::Impl::OnHead(CallId id, ResponseHead head) {
   const auto it = calls_.find(id);
-  if (it == calls_.end() || it->second.doomed) return;
+  if (it == calls_.end() || it->second.abandoned) return;
   Call& call = it->second;
   call.head_seen = true;
   if (call.asked_gzip && head.headers.Get("content-encoding") == "gzip") {
@@ -444,23 +447,24 @@ void Client::Impl::OnHead(CallId id, ResponseHead head) {
 
 void Client::Impl::OnData(CallId id, std::string_view data) {
   const auto it = calls_.find(id);
-  if (it == calls_.end() || it->second.doomed) return;
+  if (it == calls_.end() || it->second.abandoned) return;
   Call& call = it->second;
   if (!call.gzip) return Deliver(call, data);
   if (call.decoder == nullptr) call.decoder = std::make_unique<GzipDecoder>();
   const Status status = call.decoder->Decode(data, [this, &call](std::string_view piece) {
     Deliver(call, piece);
-    return !call.doomed;
+    return !call.abandoned;
   });
-  if (!status.ok() && !call.doomed) Doom(call, Unreachable(status.message()));
+  if (!status.ok() && !call.abandoned) Abandon(call, Unreachable(status.message()));
 }
 
 void Client::Impl::Deliver(Call& call, std::string_view data) {
   if (call.listener.fetched) {
     if (data.size() > call.options.max_body_bytes - call.response.body.size())
-      return Doom(call, Status(StatusReason::kRequestEntityTooLarge,
-                               fmt::format("{}: the body of the response is larger than {} bytes",
-                                           server_, call.options.max_body_bytes)));
+      return Abandon(
+          call, Status(StatusReason::kRequestEntityTooLarge,
+                       fmt::format("{}: the body of the response is larger than {} bytes", server_,
+                                   call.options.max_body_bytes)));
     call.response.body.append(data);
     return;
   }
@@ -480,7 +484,7 @@ void Client::Impl::OnEnd(CallId id, ExchangeEnd end) {
   Call& call = it->second;
   call.connection = nullptr;
   if (!waiting_.empty()) last_end_ = steady_clock::now();
-  if (call.doomed) return;  // it ends in Settle(), or when its Cancel() is taken
+  if (call.abandoned) return;  // it ends in AfterEvent(), or when its Cancel() is taken
   if (end.outcome == ExchangeEnd::Outcome::kWhole) {
     if (call.decoder != nullptr)
       if (const Status status = call.decoder->End(); !status.ok())
@@ -501,10 +505,10 @@ void Client::Impl::OnEnd(CallId id, ExchangeEnd end) {
   Finish(call, Unreachable(end.cause));
 }
 
-void Client::Impl::Doom(Call& call, Status why) {
-  call.doomed = true;
+void Client::Impl::Abandon(Call& call, Status why) {
+  call.abandoned = true;
   call.unlink();
-  doomed_.emplace_back(call.id, std::move(why));
+  abandoned_.emplace_back(call.id, std::move(why));
 }
 
 void Client::Impl::Finish(Call& call, const Status& status) {
@@ -537,24 +541,24 @@ Status Client::Impl::Annotated(const Call& call, const Status& status) {
   return Status(std::move(parts));
 }
 
-void Client::Impl::Settle() {
+void Client::Impl::AfterEvent() {
   bool again = true;
   while (again) {
-    EndDoomed();
+    FinishAbandoned();
     StartWaiting();
     if (!waiting_.empty()) ConnectIfNeeded();
     for (const auto& connection : connections_) connection->Flush();
     // One that closed may have given calls back, or failed to be what calls waited for.
     const std::size_t closed =
         std::erase_if(connections_, [](const auto& connection) { return connection->closed(); });
-    again = !doomed_.empty() || (closed > 0 && !waiting_.empty());
+    again = !abandoned_.empty() || (closed > 0 && !waiting_.empty());
   }
   connection_count_.store(connections_.size(), std::memory_order_relaxed);
   ArmTimer();
 }
 
-void Client::Impl::EndDoomed() {
-  for (const auto& [id, status] : std::exchange(doomed_, {})) {
+void Client::Impl::FinishAbandoned() {
+  for (const auto& [id, status] : std::exchange(abandoned_, {})) {
     const auto it = calls_.find(id);
     if (it == calls_.end()) continue;
     if (it->second.connection != nullptr) it->second.connection->Cancel(id);
@@ -598,7 +602,7 @@ void Client::Impl::ConnectIfNeeded() {
                  std::min(std::max(since, last_end_) + kStreamWait, since + kLongStreamWait));
     if (due <= steady_clock::now()) return Connect();
     if (std::exchange(stream_wait_armed_, true)) return;
-    shared_.timers.Add(due, [this] { stream_wait_armed_ = false; });  // and Settle()
+    shared_.timers.Add(due, [this] { stream_wait_armed_ = false; });  // and AfterEvent()
     return;
   }
   if (!expect_http1_) {
@@ -685,7 +689,7 @@ void Client::Impl::OnConnectFailed(Time since, const std::string& cause) {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     Call& call = *it++;
     if (call.waiting_since > since) continue;
-    Doom(call, Unreachable(cause));
+    Abandon(call, Unreachable(cause));
     if (others) return;
   }
 }
@@ -699,15 +703,15 @@ void Client::Impl::ArmTimer() {
     if (error == asio::error::operation_aborted) return;
     armed_for_ = Time::max();
     shared_.timers.RunDue(steady_clock::now());
-    Settle();
+    AfterEvent();
   });
 }
 
 void Client::Impl::Shutdown() {
   stopped_ = true;
   for (auto& [id, call] : calls_)
-    if (!call.doomed) Doom(call, Status(StatusReason::kCancelled, "the client is closing"));
-  Settle();
+    if (!call.abandoned) Abandon(call, Status(StatusReason::kCancelled, "the client is closing"));
+  AfterEvent();
   for (const auto& connection : connections_) connection->Close("");
   shared_.timers.Clear();
   timer_.cancel();

@@ -67,7 +67,7 @@ class ClientCodec {
   virtual bool finished() const = 0;
 
   // Says goodbye, where the protocol has a word for it. Draining from then on.
-  virtual void Goodbye() = 0;
+  virtual void Shutdown() = 0;
 };
 
 }  // namespace herald::http

@@ -26,7 +26,7 @@ constexpr std::size_t kReadBytes = 64 * 1024;
 // whatever the size of the bodies.
 constexpr std::size_t kWriteBytes = 256 * 1024;
 
-std::string Text(std::chrono::milliseconds time) {
+std::string FormatDuration(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000)
                                   : fmt::format("{} ms", time.count());
 }
@@ -56,7 +56,7 @@ template <typename Handler>
 auto ClientConnection::Guarded(Handler handler) {
   return [self = shared_from_this(), handler = std::move(handler)](auto&&... result) {
     handler(std::forward<decltype(result)>(result)...);
-    self->shared_.settle();
+    self->shared_.after_event();
   };
 }
 
@@ -114,7 +114,7 @@ void ClientConnection::ConnectNext(const std::string& last_error) {
                             std::string cause = Describe(error);
                             if (endpoint.address().to_string() != first_hop_.host)
                               cause += fmt::format(" ({})", endpoint.address().to_string());
-                            return ConnectNext(proxy_url_ != nullptr ? OfProxy(cause) : cause);
+                            return ConnectNext(proxy_url_ != nullptr ? ProxyError(cause) : cause);
                           }
                           OnConnected();
                         }));
@@ -140,29 +140,29 @@ void ClientConnection::OnConnected() {
 
   read_buffer_.resize(kReadBytes);
   if (proxy_url_ != nullptr)
-    ReachProxy();
+    ConnectToProxy();
   else
-    OnTransport();
+    OnTransportReady();
   if (!closed()) Read();
 }
 
-std::string ClientConnection::OfProxy(std::string_view cause) const {
+std::string ClientConnection::ProxyError(std::string_view cause) const {
   return fmt::format("proxy {}: {}", proxy_url_->authority(), cause);
 }
 
-void ClientConnection::ReachProxy() {
-  if (proxy_url_->scheme != "https") return AskProxy();
+void ClientConnection::ConnectToProxy() {
+  if (proxy_url_->scheme != "https") return RequestTunnel();
   phase_ = Phase::kProxyTls;
   proxy_tls_ = std::make_unique<TlsClient>(*tls_context_, proxy_url_->host, /*offer_http2=*/false);
   OnSocketBytes({});  // begins the handshake
 }
 
-void ClientConnection::AskProxy() {
+void ClientConnection::RequestTunnel() {
   phase_ = Phase::kProxy;
   proxy_ = ProxyClient::Make(*proxy_url_, shared_.url);
 }
 
-void ClientConnection::OnTransport() {
+void ClientConnection::OnTransportReady() {
   if (shared_.url.scheme != "https") return Open(shared_.options.plain_http2);
   phase_ = Phase::kTls;
   tls_ = std::make_unique<TlsClient>(*tls_context_, shared_.url.host, shared_.options.allow_http2);
@@ -202,17 +202,17 @@ void ClientConnection::OnSocketBytes(std::string_view bytes) {
   proxy_in_.clear();
   const Status status = proxy_tls_->Receive(bytes, &proxy_in_);
   if (phase_ == Phase::kProxyTls) {
-    if (!status.ok()) return Close(OfProxy(status.message()));
+    if (!status.ok()) return Close(ProxyError(status.message()));
     if (!proxy_tls_->established()) {
-      if (proxy_tls_->ended()) Close(OfProxy("it closed the connection in the TLS handshake"));
+      if (proxy_tls_->ended()) Close(ProxyError("it closed the connection in the TLS handshake"));
       return;
     }
-    AskProxy();
+    RequestTunnel();
   }
   if (!proxy_in_.empty()) OnBytes(proxy_in_);
   if (closed()) return;
   if (!status.ok()) {
-    const std::string cause = OfProxy(status.message());
+    const std::string cause = ProxyError(status.message());
     return codec_ != nullptr ? EndOfStream(false, cause) : Close(cause);
   }
   if (proxy_tls_->ended()) OnReadEnd(true, asio::error::eof);
@@ -221,10 +221,10 @@ void ClientConnection::OnSocketBytes(std::string_view bytes) {
 void ClientConnection::OnBytes(std::string_view bytes) {
   if (phase_ == Phase::kProxy) {
     if (const Status status = proxy_->Receive(bytes); !status.ok())
-      return Close(OfProxy(status.message()));
+      return Close(ProxyError(status.message()));
     if (!proxy_->established()) return;
     const std::string rest = proxy_->TakeTunnelBytes();
-    OnTransport();
+    OnTransportReady();
     if (!closed() && !rest.empty()) OnBytes(rest);
     return;
   }
@@ -251,7 +251,7 @@ void ClientConnection::OnReadEnd(bool clean, const error_code& error) {
   switch (phase_) {
     case Phase::kProxyTls:
     case Phase::kProxy:
-      return Close(OfProxy(eof ? "it closed the connection" : Describe(error)));
+      return Close(ProxyError(eof ? "it closed the connection" : Describe(error)));
     case Phase::kTls:
       return Close(eof ? "the server closed the connection in the TLS handshake" : Describe(error));
     default:
@@ -337,7 +337,7 @@ void ClientConnection::Close(const std::string& cause) {
     if (codec_->active() > 0)
       codec_->ReceiveEnd(false, cause);
     else
-      codec_->Goodbye();
+      codec_->Shutdown();
     if (!writing_ && !write_failed_) {
       FillOutput(/*last=*/true);
       socket_.non_blocking(true, ignored);
@@ -350,12 +350,12 @@ void ClientConnection::Close(const std::string& cause) {
 }
 
 void ClientConnection::OnConnectTimeout() {
-  const std::string time = Text(shared_.options.connect_timeout);
+  const std::string time = FormatDuration(shared_.options.connect_timeout);
   switch (phase_) {
     case Phase::kProxyTls:
-      return Close(OfProxy(fmt::format("the TLS handshake was not done within {}", time)));
+      return Close(ProxyError(fmt::format("the TLS handshake was not done within {}", time)));
     case Phase::kProxy:
-      return Close(OfProxy(fmt::format("no response within {}", time)));
+      return Close(ProxyError(fmt::format("no response within {}", time)));
     case Phase::kTls:
       return Close(fmt::format("the TLS handshake was not done within {}", time));
     default:
@@ -369,9 +369,9 @@ void ClientConnection::Tick() {
   if (idle_since_ && now - *idle_since_ >= options.idle_timeout) return Close("");
   if (http2_ != nullptr) {
     if (pinged_ && now - *pinged_ >= options.ping_timeout)
-      return Close(
-          fmt::format("the server did not answer a ping within {}", Text(options.ping_timeout)));
-    if (!pinged_ && expects_signs_of_life() && now - quiet_since_ >= options.ping_interval) {
+      return Close(fmt::format("the server did not answer a ping within {}",
+                               FormatDuration(options.ping_timeout)));
+    if (!pinged_ && expects_traffic() && now - quiet_since_ >= options.ping_interval) {
       http2_->Ping();
       pinged_ = now;
     }
@@ -385,7 +385,7 @@ void ClientConnection::ScheduleTick() {
   if (idle_since_) next = *idle_since_ + options.idle_timeout;
   if (http2_ != nullptr && pinged_)
     next = std::min(next, *pinged_ + options.ping_timeout);
-  else if (http2_ != nullptr && expects_signs_of_life())
+  else if (http2_ != nullptr && expects_traffic())
     next = std::min(next, quiet_since_ + options.ping_interval);
   shared_.timers.Cancel(tick_timer_);
   if (next != TimerQueue::Time::max()) tick_timer_ = shared_.timers.Add(next, [this] { Tick(); });

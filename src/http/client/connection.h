@@ -38,7 +38,7 @@ struct ClientConnectionShared {
   // It cannot be used any more, or never could; why. Once and last.
   std::function<void(const ClientConnection&, const std::string& cause)> closed{};
   // Called after each thing that happened: time to start calls and to Flush().
-  std::function<void()> settle{};
+  std::function<void()> after_event{};
 };
 
 // One connection to the server: resolves, connects, asks the proxy, shakes hands, and
@@ -100,10 +100,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   void ConnectNext(const std::string& last_error);
   void OnConnected();
-  void ReachProxy();
-  void AskProxy();
-  std::string OfProxy(std::string_view cause) const;
-  void OnTransport();  // TCP, or the tunnel, is there
+  void ConnectToProxy();
+  void RequestTunnel();
+  std::string ProxyError(std::string_view cause) const;
+  void OnTransportReady();  // TCP, or the tunnel, is there
   void Open(bool http2);
   void Read();
   void OnSocketBytes(std::string_view bytes);
@@ -112,7 +112,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void EndOfStream(bool clean, const std::string& cause);
   // What there is to send; with `last` the ends of TLS, too.
   void FillOutput(bool last = false);
-  bool expects_signs_of_life() const { return shared_.options.ping_without_calls || !idle_since_; }
+  bool expects_traffic() const { return shared_.options.ping_without_calls || !idle_since_; }
   void Tick();
   void ScheduleTick();
   void OnConnectTimeout();

@@ -233,7 +233,7 @@ void Http1Client::Send(std::string* out, std::size_t limit) {
   }
 }
 
-void Http1Client::Goodbye() {
+void Http1Client::Shutdown() {
   last_ = true;
   if (state_ == State::kIdle) state_ = State::kFinished;
 }

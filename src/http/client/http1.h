@@ -33,7 +33,7 @@ class Http1Client final : public ClientCodec {
   std::size_t active() const override { return state_ == State::kActive ? 1 : 0; }
   bool draining() const override { return state_ == State::kFinished || last_; }
   bool finished() const override { return state_ == State::kFinished; }
-  void Goodbye() override;
+  void Shutdown() override;
 
   // What followed the response to a CONNECT: the first bytes of the tunnel.
   std::string TakeTunnelBytes() { return std::move(pending_); }

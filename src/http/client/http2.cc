@@ -327,12 +327,12 @@ void Http2Client::Send(std::string* out, std::size_t limit) {
 }
 
 bool Http2Client::draining() const {
-  return finished_ || goodbye_ || nghttp2_session_check_request_allowed(session_) == 0;
+  return finished_ || shutting_down_ || nghttp2_session_check_request_allowed(session_) == 0;
 }
 
-void Http2Client::Goodbye() {
-  if (goodbye_ || finished_) return;
-  goodbye_ = true;
+void Http2Client::Shutdown() {
+  if (shutting_down_ || finished_) return;
+  shutting_down_ = true;
   nghttp2_session_terminate_session(session_, NGHTTP2_NO_ERROR);
 }
 

@@ -34,7 +34,7 @@ class Http2Client final : public ClientCodec {
   std::size_t active() const override { return exchanges_; }
   bool draining() const override;
   bool finished() const override { return finished_; }
-  void Goodbye() override;
+  void Shutdown() override;
 
   // Asks the peer for a sign of life; whatever it sends next is one.
   void Ping();
@@ -72,7 +72,7 @@ class Http2Client final : public ClientCodec {
   std::unordered_map<std::uint64_t, Stream> streams_{};
   std::size_t exchanges_ = 0;  // streams whose exchange has not ended
   bool finished_ = false;
-  bool goodbye_ = false;
+  bool shutting_down_ = false;
   std::string error_{};  // what nghttp2 found wrong with the peer, or the peer with us
 };
 

@@ -529,7 +529,7 @@ TEST(Http2Client, AnswersPingsAndAsksItself) {
 
 TEST(Http2Client, SaysGoodbye) {
   Harness h;
-  h.codec.Goodbye();
+  h.codec.Shutdown();
   EXPECT_FALSE(h.codec.CanStart());
   const std::vector<Sent> sent = h.TakeFrames();
   ASSERT_EQ(sent.size(), 1U);

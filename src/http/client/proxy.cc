@@ -20,7 +20,7 @@ constexpr std::size_t kMaxProxyHeaderBytes = 16 * 1024;
 // What SOCKS has one byte for.
 constexpr std::size_t kMaxSocksText = 255;
 
-Status NoTunnel(std::string why) { return Status(StatusReason::kUnreachable, std::move(why)); }
+Status TunnelError(std::string why) { return Status(StatusReason::kUnreachable, std::move(why)); }
 
 // HTTP's CONNECT (RFC 9110, 9.3.6).
 class ConnectClient final : public ProxyClient {
@@ -44,9 +44,9 @@ class ConnectClient final : public ProxyClient {
   Status Receive(std::string_view bytes) override {
     codec_.Receive(bytes);
     if (codec_.active() > 0) return {};
-    if (!error_.empty()) return NoTunnel(error_);
-    if (status_ == 407) return NoTunnel("it asks for a user and a password");
-    if (status_ / 100 != 2) return NoTunnel(fmt::format("it answered {} to CONNECT", status_));
+    if (!error_.empty()) return TunnelError(error_);
+    if (status_ == 407) return TunnelError("it asks for a user and a password");
+    if (status_ / 100 != 2) return TunnelError(fmt::format("it answered {} to CONNECT", status_));
     established_ = true;
     return {};
   }
@@ -112,18 +112,18 @@ class SocksClient final : public ProxyClient {
   }
 
   Status TakeMethod() {
-    if (!input_.empty() && input_[0] != kVersion) return NoTunnel("it does not speak SOCKS5");
+    if (!input_.empty() && input_[0] != kVersion) return TunnelError("it does not speak SOCKS5");
     if (input_.size() < 2) return {};
     const char method = input_[1];
     input_.erase(0, 2);
-    if (method == kNoLogin) return AskForTunnel();
+    if (method == kNoLogin) return SendConnect();
     if (method == kNoMethod)
-      return NoTunnel(user_.empty() ? "it asks for a user and a password"
-                                    : "it has no way to log in that we have");
+      return TunnelError(user_.empty() ? "it asks for a user and a password"
+                                       : "it has no way to log in that we have");
     if (method != kLogin || user_.empty())
-      return NoTunnel("it chose a way to log in that was not offered");
+      return TunnelError("it chose a way to log in that was not offered");
     if (user_.size() > kMaxSocksText || password_.size() > kMaxSocksText)
-      return NoTunnel("SOCKS5 has no room for a user or a password of over 255 bytes");
+      return TunnelError("SOCKS5 has no room for a user or a password of over 255 bytes");
     output_ = std::string{kLoginVersion};
     AppendText(user_);
     AppendText(password_);
@@ -135,11 +135,11 @@ class SocksClient final : public ProxyClient {
     if (input_.size() < 2) return {};
     const char status = input_[1];
     input_.erase(0, 2);
-    if (status != 0) return NoTunnel("it did not accept the user and the password");
-    return AskForTunnel();
+    if (status != 0) return TunnelError("it did not accept the user and the password");
+    return SendConnect();
   }
 
-  Status AskForTunnel() {
+  Status SendConnect() {
     output_ += {kVersion, kConnect, 0};
     std::array<char, 16> address{};
     if (inet_pton(AF_INET, host_.c_str(), address.data()) == 1) {
@@ -152,7 +152,7 @@ class SocksClient final : public ProxyClient {
       output_ += kName;
       AppendText(host_);
     } else {
-      return NoTunnel("SOCKS5 has no room for a name of over 255 bytes");
+      return TunnelError("SOCKS5 has no room for a name of over 255 bytes");
     }
     output_ += {static_cast<char>(port_ >> 8), static_cast<char>(port_ & 0xff)};
     step_ = Step::kConnect;
@@ -161,10 +161,10 @@ class SocksClient final : public ProxyClient {
 
   // version, result, 0, then where the proxy connects from: its kind, address and port.
   Status TakeReply() {
-    if (!input_.empty() && input_[0] != kVersion) return NoTunnel("it does not speak SOCKS5");
+    if (!input_.empty() && input_[0] != kVersion) return TunnelError("it does not speak SOCKS5");
     // A refusal may be all that it sends.
     if (input_.size() >= 2 && input_[1] != 0)
-      return NoTunnel(fmt::format("it answered: {}", Reason(input_[1])));
+      return TunnelError(fmt::format("it answered: {}", Reason(input_[1])));
     if (input_.size() < 5) return {};
     std::size_t address = 0;
     switch (input_[3]) {
@@ -178,7 +178,7 @@ class SocksClient final : public ProxyClient {
         address = 1 + static_cast<unsigned char>(input_[4]);
         break;
       default:
-        return NoTunnel("its response cannot be understood");
+        return TunnelError("its response cannot be understood");
     }
     const std::size_t size = 4 + address + 2;
     if (input_.size() < size) return {};

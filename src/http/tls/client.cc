@@ -20,20 +20,20 @@ constexpr std::size_t kRecordBytes = 16 * 1024;
 // Names of a wrong certificate that are shown; some have hundreds.
 constexpr int kMaxNamesShown = 8;
 
-Status Refuse(std::string message) {
+Status TlsError(std::string message) {
   return Status(StatusReason::kUnreachable, std::move(message));
 }
 
 Status UseAuthorities(SSL_CTX* context, const ClientTls& tls) {
   if (tls.ca.empty()) {
     if (SSL_CTX_set_default_verify_paths(context) != 1)
-      return Refuse(
+      return TlsError(
           fmt::format("cannot read the system's CA certificates: {}", TakeOpensslError()));
     return {};
   }
   const std::vector<X509Ptr> authorities = ReadCertificates(tls.ca);
   if (authorities.empty())
-    return Refuse(
+    return TlsError(
         fmt::format("the CA holds no PEM certificate, or a bad one: {}", TakeOpensslError()));
   for (const X509Ptr& certificate : authorities)
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate.get());
@@ -43,21 +43,21 @@ Status UseAuthorities(SSL_CTX* context, const ClientTls& tls) {
 
 Status UseCertificate(SSL_CTX* context, const ClientTls& tls) {
   if (tls.certificate.empty() && tls.key.empty()) return {};
-  if (tls.certificate.empty()) return Refuse("there is a client key, but no client certificate");
-  if (tls.key.empty()) return Refuse("there is a client certificate, but no client key");
+  if (tls.certificate.empty()) return TlsError("there is a client key, but no client certificate");
+  if (tls.key.empty()) return TlsError("there is a client certificate, but no client key");
   const std::vector<X509Ptr> chain = ReadCertificates(tls.certificate);
   if (chain.empty())
-    return Refuse(
+    return TlsError(
         fmt::format("the client certificate is not a PEM certificate: {}", TakeOpensslError()));
   if (SSL_CTX_use_certificate(context, chain.front().get()) != 1)
-    return Refuse(fmt::format("the client certificate cannot be used: {}", TakeOpensslError()));
+    return TlsError(fmt::format("the client certificate cannot be used: {}", TakeOpensslError()));
   for (std::size_t i = 1; i < chain.size(); ++i) SSL_CTX_add1_chain_cert(context, chain[i].get());
   const KeyPtr key = ReadPrivateKey(tls.key);
   if (key == nullptr)
-    return Refuse(fmt::format("the client key is not a PEM private key without a password: {}",
-                              TakeOpensslError()));
+    return TlsError(fmt::format("the client key is not a PEM private key without a password: {}",
+                                TakeOpensslError()));
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1)
-    return Refuse(
+    return TlsError(
         fmt::format("the client key does not fit the client certificate: {}", TakeOpensslError()));
   return {};
 }
@@ -140,7 +140,7 @@ std::string Describe(int error, const X509* certificate, const std::string& host
 
 Result<std::shared_ptr<const TlsClientContext>> TlsClientContext::Make(const ClientTls& tls) {
   SslContextPtr context(SSL_CTX_new(TLS_client_method()));
-  if (context == nullptr) return Refuse(fmt::format("no TLS: {}", TakeOpensslError()));
+  if (context == nullptr) return TlsError(fmt::format("no TLS: {}", TakeOpensslError()));
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
@@ -157,7 +157,7 @@ TlsClientContext::~TlsClientContext() { SSL_CTX_free(context_); }
 
 struct TlsClient::Verification {
   // Only here is the certificate at hand that was found wrong.
-  static int Judge(int fine, X509_STORE_CTX* store) {
+  static int OnVerify(int fine, X509_STORE_CTX* store) {
     if (fine == 1) return 1;
     const auto* ssl =
         static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
@@ -168,7 +168,7 @@ struct TlsClient::Verification {
   }
 
   // Called when the server asks for a certificate.
-  static int OnAsked(SSL* ssl, void* user) {
+  static int OnCertificateRequested(SSL* ssl, void* user) {
     if (SSL_get_certificate(ssl) == nullptr)
       static_cast<TlsClient*>(user)->certificate_missing_ = true;
     return 1;
@@ -201,11 +201,11 @@ TlsClient::TlsClient(const TlsClientContext& context, const std::string& host, b
       X509_VERIFY_PARAM_set1_ip_asc(rules, host_.c_str());
     else
       X509_VERIFY_PARAM_set1_host(rules, host_.data(), host_.size());
-    SSL_set_verify(ssl_, SSL_VERIFY_PEER, Verification::Judge);
+    SSL_set_verify(ssl_, SSL_VERIFY_PEER, Verification::OnVerify);
   } else {
     SSL_set_verify(ssl_, SSL_VERIFY_NONE, nullptr);
   }
-  SSL_set_cert_cb(ssl_, Verification::OnAsked, this);
+  SSL_set_cert_cb(ssl_, Verification::OnCertificateRequested, this);
   static constexpr unsigned char kBoth[] = "\x02h2\x08http/1.1";
   const std::size_t skip = offer_http2 ? 0 : 3;
   SSL_set_alpn_protos(ssl_, kBoth + skip, static_cast<unsigned>(sizeof(kBoth) - 1 - skip));
@@ -239,7 +239,7 @@ Status TlsClient::Send(std::string_view plain) {
   while (!plain.empty()) {
     // Writing into memory never waits.
     const int result = SSL_write(ssl_, plain.data(), static_cast<int>(plain.size()));
-    if (result <= 0) return Refuse(fmt::format("TLS: {}", TakeOpensslError()));
+    if (result <= 0) return TlsError(fmt::format("TLS: {}", TakeOpensslError()));
     plain.remove_prefix(static_cast<std::size_t>(result));
   }
   return {};
@@ -281,7 +281,7 @@ Status TlsClient::Failure(int result) {
   }
   if (!verify_error_.empty()) {
     ERR_clear_error();
-    return Refuse(verify_error_);
+    return TlsError(verify_error_);
   }
   const unsigned long code = ERR_peek_error();
   const int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
@@ -289,20 +289,20 @@ Status TlsClient::Failure(int result) {
   switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
-      return Refuse("the server does not speak TLS");
+      return TlsError("the server does not speak TLS");
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:  // how TLS 1.2 says it
-      if (certificate_missing_) return Refuse("the server asks for a client certificate");
-      return Refuse(fmt::format("TLS: {}", text));
+      if (certificate_missing_) return TlsError("the server asks for a client certificate");
+      return TlsError(fmt::format("TLS: {}", text));
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      return Refuse(fmt::format("the server refused the client certificate: {}", text));
+      return TlsError(fmt::format("the server refused the client certificate: {}", text));
     default:
-      return Refuse(fmt::format("TLS: {}", text));
+      return TlsError(fmt::format("TLS: {}", text));
   }
 }
 

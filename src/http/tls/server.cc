@@ -16,7 +16,7 @@
 namespace herald::http {
 namespace {
 
-Status Refuse(std::string_view what) {
+Status TlsError(std::string_view what) {
   return Status(StatusReason::kInvalid, fmt::format("TLS: {}: {}", what, TakeOpensslError()));
 }
 
@@ -31,7 +31,7 @@ int ChooseProtocol(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* ch
 }
 
 // Verifies, and goes on whatever comes of it: certificate() looks at the result.
-int VerifyAndGoOn(X509_STORE_CTX* store, void* /*user*/) {
+int VerifyWithoutFailing(X509_STORE_CTX* store, void* /*user*/) {
   X509_verify_cert(store);
   return 1;
 }
@@ -48,11 +48,11 @@ std::optional<std::chrono::sys_seconds> TimeOf(const ASN1_TIME* time) {
 Result<std::shared_ptr<const ServerTlsContext>> ServerTlsContext::Make(const ServerTls& tls) {
   ERR_clear_error();
   SslContextPtr context(SSL_CTX_new(TLS_server_method()));
-  if (!context) return Refuse("no context");
+  if (!context) return TlsError("no context");
   SSL_CTX* const ctx = context.get();
   SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
   // What HTTP/2 allows with TLS 1.2 (RFC 9113 9.2.2): forward secrecy and AEAD.
-  if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1) return Refuse("ciphers");
+  if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1) return TlsError("ciphers");
   SSL_CTX_set_options(
       ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
   // Buffers are given back between records, and a write may be repeated from elsewhere.
@@ -63,30 +63,30 @@ Result<std::shared_ptr<const ServerTlsContext>> ServerTlsContext::Make(const Ser
   SSL_CTX_set_alpn_select_cb(ctx, ChooseProtocol, nullptr);
 
   std::vector<X509Ptr> chain = ReadCertificates(tls.certificate);
-  if (chain.empty()) return Refuse("the certificate cannot be read");
+  if (chain.empty()) return TlsError("the certificate cannot be read");
   if (SSL_CTX_use_certificate(ctx, chain.front().get()) != 1)
-    return Refuse("the certificate cannot be used");
+    return TlsError("the certificate cannot be used");
   for (std::size_t i = 1; i < chain.size(); ++i) {
     if (SSL_CTX_add1_chain_cert(ctx, chain[i].get()) != 1)
-      return Refuse("the certificate's chain cannot be used");
+      return TlsError("the certificate's chain cannot be used");
   }
   const KeyPtr key = ReadPrivateKey(tls.key);
-  if (!key) return Refuse("the private key cannot be read, or has a passphrase");
+  if (!key) return TlsError("the private key cannot be read, or has a passphrase");
   if (SSL_CTX_use_PrivateKey(ctx, key.get()) != 1 || SSL_CTX_check_private_key(ctx) != 1)
-    return Refuse("the private key does not belong to the certificate");
+    return TlsError("the private key does not belong to the certificate");
 
   if (!tls.client_ca.empty()) {
     const std::vector<X509Ptr> authorities = ReadCertificates(tls.client_ca);
-    if (authorities.empty()) return Refuse("the clients' CA cannot be read");
+    if (authorities.empty()) return TlsError("the clients' CA cannot be read");
     X509_STORE* store = SSL_CTX_get_cert_store(ctx);
     for (const X509Ptr& authority : authorities) {
       if (X509_STORE_add_cert(store, authority.get()) != 1 ||
           SSL_CTX_add_client_CA(ctx, authority.get()) != 1) {
-        return Refuse("the clients' CA cannot be used");
+        return TlsError("the clients' CA cannot be used");
       }
     }
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, nullptr);
-    SSL_CTX_set_cert_verify_callback(ctx, VerifyAndGoOn, nullptr);
+    SSL_CTX_set_cert_verify_callback(ctx, VerifyWithoutFailing, nullptr);
     // A resumed session would bring back a certificate that has expired since.
     SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET);
     SSL_CTX_set_num_tickets(ctx, 0);
