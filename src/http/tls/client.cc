@@ -65,7 +65,7 @@ Status UseCertificate(SSL_CTX* context, const ClientTls& tls) {
 std::string Name(const X509_NAME* name) {
   const BioPtr bio(BIO_new(BIO_s_mem()));
   X509_NAME_print_ex(bio.get(), name, 0, XN_FLAG_ONELINE & ~ASN1_STRFLGS_ESC_MSB);
-  return BioText(bio.get());
+  return BioContents(bio.get());
 }
 
 std::string Time(const ASN1_TIME* time) {

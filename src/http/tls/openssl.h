@@ -32,7 +32,7 @@ using X509Ptr = OpensslPtr<X509, X509_free>;
 std::string TakeOpensslError();
 
 // Of a BIO in memory, what was written to it.
-std::string BioText(BIO* bio);
+std::string BioContents(BIO* bio);
 
 // PEM, as it stands in files. Where reading fails, TakeOpensslError() says why.
 //
@@ -41,8 +41,8 @@ std::vector<X509Ptr> ReadCertificates(std::string_view pem);
 // A key with a passphrase is an error: there is nobody to ask.
 KeyPtr ReadPrivateKey(std::string_view pem);
 // Empty where OpenSSL fails.
-std::string CertificateText(const X509* certificate);
-std::string PrivateKeyText(const EVP_PKEY* key);
+std::string CertificatePem(const X509* certificate);
+std::string PrivateKeyPem(const EVP_PKEY* key);
 
 // SHA-256 of the whole certificate, in hex.
 std::string Fingerprint(const X509* certificate);

@@ -234,7 +234,7 @@ std::optional<Peer::Certificate> ServerTlsSession::certificate() const {
   }
   const BioPtr text(BIO_new(BIO_s_mem()));
   if (text && X509_NAME_print_ex(text.get(), subject, 0, XN_FLAG_RFC2253) >= 0)
-    result.subject = BioText(text.get());
+    result.subject = BioContents(text.get());
   // The last of the chain is the CA that was configured. There is always a chain, since
   // sessions are not resumed where certificates are asked for.
   STACK_OF(X509)* chain = SSL_get0_verified_chain(ssl_);
