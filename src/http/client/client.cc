@@ -20,7 +20,7 @@
 #include "base/thread/mutex.h"
 #include "base/thread/thread_name.h"
 #include "http/client/connection.h"
-#include "http/client/gzip.h"
+#include "http/gzip.h"
 #include "http/url.h"
 
 namespace herald::http {
