@@ -3,248 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
-#include <limits>
 #include <utility>
-#include <vector>
+
+#include "http/server/http1_request_parser.h"
 
 namespace herald::http {
 
 namespace beast = boost::beast;
-
-namespace {
-
-std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
-
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  LowerCase(lower);
-  return lower;
-}
-
-// Whether Beast has joined a field's value from several lines (obs-fold). It then has the value in
-// a buffer of its own, or the value does not begin in the line of the name; otherwise both are
-// views of the input, with nothing but whitespace and the colon between them.
-bool IsFolded(beast::string_view name, beast::string_view value) {
-  const char* begin = name.data() + name.size() + 1;
-  while (*begin == ' ' || *begin == '\t') ++begin;
-  return begin != value.data();
-}
-
-// Whether a chunk extension has a character that RFC 9112 allows nowhere in it. Beast takes
-// any in a quoted string, also a line feed, at which others would end the line.
-bool HasControl(std::string_view extension) {
-  constexpr unsigned char kFirstPrintable = 0x20;
-  constexpr unsigned char kDelete = 0x7f;
-  return std::any_of(extension.begin(), extension.end(), [](unsigned char c) {
-    return (c < kFirstPrintable && c != '\t') || c == kDelete;
-  });
-}
-
-// The names in a "connection" field, which are fields of the connection as well.
-void AddNames(std::string_view list, std::vector<std::string>& names) {
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (std::string name = Lower(Trim(list.substr(0, comma))); !name.empty())
-      names.push_back(std::move(name));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-}
-
-}  // namespace
-
-// Collects one request. Beast calls it back with the parts that it finds.
-class Http1Server::Parser final : public beast::http::basic_parser<true> {
- public:
-  explicit Parser(const ServerOptions& options) : options_(options) {
-    // Beast's bound is per call rather than per head, so ours, which is exact, decides.
-    header_limit(std::numeric_limits<std::uint32_t>::max());
-    body_limit(boost::none);  // the handler has its own
-  }
-
-  // Both take what they can of the input and return how much that was. The error is need_more
-  // while the input ends within a head, or within what frames a chunk.
-
-  // Stops behind the head.
-  std::size_t TakeHead(std::string_view input, beast::error_code& error) {
-    const std::size_t used = put({input.data(), input.size()}, error);
-    head_bytes_ += used;
-    const std::size_t waiting = is_header_done() ? 0 : input.size() - used;
-    if (head_bytes_ + waiting > options_.max_header_bytes &&
-        (!error || error == beast::http::error::need_more)) {
-      Fail(431, error);
-    }
-    return used;
-  }
-
-  // From now on the body is read for the response that wants it; for null it is thrown away.
-  void BeginBody(PendingResponse* wanted_by) {
-    wanted_by_ = wanted_by;
-    eager(true);
-  }
-  // REQUIRES: BeginBody() was called, !is_done()
-  std::size_t TakeBody(std::string_view input, beast::error_code& error) {
-    if (input.empty()) return 0;
-    // All chunks end with "0", CRLF, CRLF. Beast 1.81 asserts that it is never asked to look
-    // at less of the last one, and nobody is kept waiting by not asking it.
-    constexpr std::size_t kShortestEnd = 5;
-    if (chunked() && input.size() < kShortestEnd) {
-      error = beast::http::error::need_more;
-      return 0;
-    }
-    return put({input.data(), input.size()}, error);
-  }
-
-  // The status with which a faulty request is refused.
-  int RejectionStatus(const beast::error_code& error) const {
-    if (rejection_ != 0) return rejection_;
-    if (error == beast::http::error::bad_version) return 505;
-    return 400;
-  }
-
-  bool http10() const { return version_ < 11; }
-  bool offers_websocket() const {
-    return upgrade_ == "websocket" && !http10() &&
-           std::find(connection_names_.begin(), connection_names_.end(), "upgrade") !=
-               connection_names_.end();
-  }
-  bool expects_continue() const { return expects_continue_; }
-  // Whether TakeBody() failed because the handler does not want that much.
-  bool body_rejected() const { return body_rejected_; }
-  // Whether what is left of the body is worth reading only to get at the next request.
-  bool is_discardable() const {
-    return is_done() || (!chunked() && content_length_remaining().value_or(0) <= kMaxDiscardBytes);
-  }
-
-  // The request without its body. REQUIRES: is_header_done()
-  Request TakeRequest() {
-    request_.websocket = offers_websocket();
-    for (const std::string& name : connection_names_) request_.headers.Remove(name);
-    return std::move(request_);
-  }
-  // REQUIRES: is_done()
-  std::string TakeBody() { return std::move(body_); }
-
- private:
-  void on_request_impl(beast::http::verb /*verb*/, beast::string_view method,
-                       beast::string_view target, int version, beast::error_code& error) override {
-    request_.method = View(method);
-    version_ = version;
-    if (version != 10 && version != 11) return Fail(505, error);
-    if (request_.method == "CONNECT") return Fail(501, error);
-    SetTarget(View(target), error);
-  }
-
-  // "/path", "*", or "http://host/path", which proxies send.
-  void SetTarget(std::string_view target, beast::error_code& error) {
-    if (target.starts_with('/') || (target == "*" && request_.method == "OPTIONS")) {
-      request_.target = target;
-      return;
-    }
-    const std::size_t scheme = target.find("://");
-    if (scheme == std::string_view::npos) return Fail(400, error);
-    target.remove_prefix(scheme + 3);
-    const std::size_t end = std::min(target.find_first_of("/?"), target.size());
-    if (end == 0) return Fail(400, error);
-    authority_in_target_ = true;
-    request_.authority = target.substr(0, end);
-    target.remove_prefix(end);
-    request_.target = target.starts_with('/') ? std::string(target) : fmt::format("/{}", target);
-  }
-
-  void on_field_impl(beast::http::field /*field*/, beast::string_view name_text,
-                     beast::string_view value_text, beast::error_code& error) override {
-    if (IsFolded(name_text, value_text)) return Fail(400, error);
-    if (is_header_done()) return;  // trailers are not used
-    const std::string_view value = View(value_text);
-    if (++fields_ > options_.max_header_fields) return Fail(431, error);
-
-    std::string name = Lower(View(name_text));
-    if (name == "host") {
-      if (++hosts_ > 1) return Fail(400, error);
-      if (!authority_in_target_) request_.authority = value;
-    } else if (name == "transfer-encoding") {
-      // HTTP/1.0 does not define it, and a proxy of that version may have passed it on without
-      // having read it (RFC 9112, 6.1).
-      if (http10()) return Fail(400, error);
-      // Other codings would have to be undone before anyone looks at the body.
-      if (++transfer_encodings_ > 1 || Lower(Trim(value)) != "chunked") return Fail(501, error);
-    } else if (name == "expect") {
-      if (Lower(Trim(value)) != "100-continue") return Fail(417, error);
-      expects_continue_ = true;
-    } else if (name == "upgrade") {
-      upgrade_ = Lower(Trim(value));
-    } else if (name == "connection") {
-      AddNames(value, connection_names_);
-    } else if (!IsConnectionField(name)) {
-      request_.headers.Add(std::move(name), std::string(value));
-    }
-  }
-
-  void on_header_impl(beast::error_code& error) override {
-    if (hosts_ == 0 && !http10()) Fail(400, error);
-  }
-
-  void on_body_init_impl(const boost::optional<std::uint64_t>& length,
-                         beast::error_code& /*error*/) override {
-    // A length is a promise: memory is spent on what comes.
-    constexpr std::uint64_t kMaxReserve = std::uint64_t{64} * 1024;
-    if (length && wanted_by_ != nullptr)
-      body_.reserve(static_cast<std::size_t>(std::min(*length, kMaxReserve)));
-  }
-
-  std::size_t on_body_impl(beast::string_view body, beast::error_code& error) override {
-    if (wanted_by_ == nullptr) return body.size();
-    if (!wanted_by_->GrowBody(body_.size() + body.size())) {
-      body_rejected_ = true;
-      error = beast::http::error::bad_value;
-      return 0;
-    }
-    body_.append(body.data(), body.size());
-    return body.size();
-  }
-
-  void on_chunk_header_impl(std::uint64_t /*size*/, beast::string_view extensions,
-                            beast::error_code& error) override {
-    if (HasControl(View(extensions))) Fail(400, error);
-  }
-  std::size_t on_chunk_body_impl(std::uint64_t /*remain*/, beast::string_view body,
-                                 beast::error_code& error) override {
-    return on_body_impl(body, error);
-  }
-  void on_response_impl(int /*code*/, beast::string_view /*reason*/, int /*version*/,
-                        beast::error_code& /*error*/) override {}
-  void on_finish_impl(beast::error_code& /*error*/) override {}
-
-  void Fail(int status, beast::error_code& error) {
-    rejection_ = status;
-    error = beast::http::error::bad_value;
-  }
-
-  const ServerOptions& options_;
-  Request request_;
-  std::string body_;
-  PendingResponse* wanted_by_ = nullptr;
-  bool body_rejected_ = false;
-  int rejection_ = 0;
-  int version_ = 11;
-  int hosts_ = 0;
-  int transfer_encodings_ = 0;
-  bool authority_in_target_ = false;
-  bool expects_continue_ = false;
-  std::size_t fields_ = 0;
-  std::size_t head_bytes_ = 0;
-  std::vector<std::string> connection_names_;
-  std::string upgrade_;
-};
 
 Http1Server::Http1Server(const CodecContext& context, SteadyTime now)
     : context_(context), since_(now) {}
@@ -279,11 +45,11 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
       // The first request of a connection has had its time since the accept.
       if (!before_first_request_) since_ = now;
       before_first_request_ = false;
-      parser_ = std::make_unique<Parser>(context_.options);
+      parser_ = std::make_unique<Http1RequestParser>(context_.options);
     }
     beast::error_code error;
-    const std::size_t used =
-        state_ == State::kHead ? parser_->TakeHead(input, error) : parser_->TakeBody(input, error);
+    const std::size_t used = state_ == State::kHead ? parser_->ParseHead(input, error)
+                                                    : parser_->ParseBody(input, error);
     input.remove_prefix(used);
     const bool more = error == beast::http::error::need_more;
     if (parser_->body_rejected()) {

@@ -11,6 +11,8 @@
 
 namespace herald::http {
 
+class Http1RequestParser;
+
 // The server's side of one HTTP/1.1 (or 1.0) connection.
 //
 //   kHead --head read--> kDecide --body wanted--> kBody --body read--> kRespond --> kHead
@@ -28,10 +30,7 @@ namespace herald::http {
 // Requests that a client sends ahead wait unparsed until it is their turn, so responses
 // cannot overtake each other and a client cannot have more than one at a time.
 //
-// Reading is Boost.Beast's (basic_parser), which refuses what request smuggling is made
-// of: two lengths, a length beside chunks, spaces before a colon, lines that end with a bare CR or
-// LF. Refused here in addition: any transfer coding but "chunked", any at all in HTTP/1.0, control
-// characters in a chunk extension, folded fields, and a missing or second Host.
+// Http1RequestParser parses the requests.
 //
 // Thread-confined.
 class Http1Server final : public ServerCodec {
@@ -53,15 +52,11 @@ class Http1Server final : public ServerCodec {
   std::string_view fault() const override { return fault_; }
 
  private:
-  class Parser;
   enum class State : std::uint8_t { kHead, kDecide, kBody, kRespond, kDiscard, kFinished };
 
   // Unparsed input that is held while a request is being answered, in bytes: room for a
   // good many small requests sent ahead. Over it the peer is not read from.
   static constexpr std::size_t kMaxHeldBytes = std::size_t{64} * 1024;
-  // The longest body that is read only to be thrown away, in bytes: for a longer one a new
-  // connection is cheaper.
-  static constexpr std::size_t kMaxDiscardBytes = std::size_t{256} * 1024;
 
   // Takes as much of the input as it can and returns the rest.
   std::string_view Parse(std::string_view input, SteadyTime now);
@@ -93,7 +88,7 @@ class Http1Server final : public ServerCodec {
   std::string_view fault_;
 
   // Of the request being read or answered.
-  std::unique_ptr<Parser> parser_;
+  std::unique_ptr<Http1RequestParser> parser_;
   bool continue_sent_ = false;
   bool discarding_input_ = false;  // what the peer still sends is thrown away
 
