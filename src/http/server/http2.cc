@@ -10,46 +10,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "http/server/http2_internal.h"
 
 namespace herald::http {
 
-// One request and its response.
-struct Http2Server::Stream {
-  // How far the body has come.
-  enum class Body : std::uint8_t {
-    kUndecided,  // the handler has not asked for it: what the peer sends unasked is held
-    kReading,    // the handler waits for it
-    kOver,       // handed over, or not wanted: what still comes is dropped
-  };
-
-  explicit Stream(std::int32_t number) : id(number) {}
-
-  const std::int32_t id;
-  Request request{};
-  std::string body{};
-  Body reading = Body::kUndecided;
-  std::size_t fields = 0;
-  int rejection = 0;     // the status with which it is refused, once its head is known to be bad
-  bool is_head = false;  // the method is HEAD
-  bool expects_continue = false;
-  bool ended = false;                    // the request is complete
-  bool submitted = false;                // nghttp2 has the head of the response
-  bool deferred = false;                 // nghttp2 waits for more of the body
-  bool finite = false;                   // the response is whole, or its end will come soon
-  std::optional<std::size_t> length{};   // content-length
-  std::size_t unconsumed = 0;            // received and not given back to the windows
-  SteadyTime began{};                    // when the body was asked for
-  SteadyTime progress{};                 // the peer last let us send
-  ReadRate rate{};                       // of the response, while some of it waits
-  std::optional<SteadyTime> answered{};  // all of the response has been sent
-  std::shared_ptr<PendingResponse> response{};
-};
-
 namespace {
-
-std::string_view View(const std::uint8_t* data, std::size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
-}
 
 nghttp2_nv Field(std::string_view name, std::string_view value) {
   // nghttp2 copies both; its interface has no const.
@@ -58,185 +23,7 @@ nghttp2_nv Field(std::string_view name, std::string_view value) {
           name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
 }
 
-// Whether we reset a stream because of what the peer did to it, rather than for reasons
-// of our own.
-bool IsPeersFault(std::uint32_t code) {
-  return code != NGHTTP2_NO_ERROR && code != NGHTTP2_INTERNAL_ERROR && code != NGHTTP2_CANCEL;
-}
-
 }  // namespace
-
-// nghttp2's view of us.
-struct Http2Server::Callbacks {
-  static Http2Server& Self(void* user_data) { return *static_cast<Http2Server*>(user_data); }
-
-  static int OnBeginFrame(nghttp2_session* /*session*/, const nghttp2_frame_hd* head,
-                          void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (std::exchange(self.block_ignored_, head->type == NGHTTP2_HEADERS))
-      self.Charge(self.resets_, kResets, "heads of closed streams");
-    switch (head->type) {
-      case NGHTTP2_HEADERS:
-      case NGHTTP2_CONTINUATION:  // counted by the guard
-        break;
-      case NGHTTP2_DATA:
-        if (head->length == 0 && (head->flags & NGHTTP2_FLAG_END_STREAM) == 0)
-          self.Charge(self.controls_, kControls, "empty DATA");
-        break;
-      case NGHTTP2_RST_STREAM:
-        self.Charge(self.resets_, kResets, "streams reset");
-        break;
-      case NGHTTP2_WINDOW_UPDATE:
-        if (--self.updates_left_ < 0) self.Cut(NGHTTP2_ENHANCE_YOUR_CALM, "WINDOW_UPDATE");
-        break;
-      case NGHTTP2_SETTINGS:
-        self.Charge(self.controls_, kControls, "SETTINGS");
-        break;
-      case NGHTTP2_PING:
-        self.Charge(self.controls_, kControls, "PING");
-        break;
-      default:
-        self.Charge(self.controls_, kControls, "PRIORITY");
-        break;
-    }
-    return 0;
-  }
-
-  static int OnInvalidFrame(nghttp2_session* /*session*/, const nghttp2_frame* frame, int /*error*/,
-                            void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (frame->hd.type == NGHTTP2_HEADERS) {
-      self.block_ignored_ = false;  // counted when it is answered with RST_STREAM
-    } else {
-      self.Charge(self.controls_, kControls, "invalid frames");
-    }
-    return 0;
-  }
-
-  static int OnBeginHeaders(nghttp2_session* /*session*/, const nghttp2_frame* frame,
-                            void* user_data) {
-    Http2Server& self = Self(user_data);
-    self.block_ignored_ = false;
-    self.block_bytes_ = 0;
-    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) self.BeginRequest(frame->hd.stream_id);
-    return 0;
-  }
-
-  static int OnHeader(nghttp2_session* /*session*/, const nghttp2_frame* frame,
-                      const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
-                      std::size_t value_size, std::uint8_t /*flags*/, void* user_data) {
-    Http2Server& self = Self(user_data);
-    // The error keeps nghttp2 from decoding the rest of the frame.
-    if (!self.CountField(View(name, name_size), View(value, value_size)))
-      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;  // trailers are not used
-    if (Stream* stream = self.Find(frame->hd.stream_id))
-      self.AddField(*stream, View(name, name_size), View(value, value_size));
-    return 0;
-  }
-
-  static int OnFrame(nghttp2_session* /*session*/, const nghttp2_frame* frame, void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (frame->hd.type == NGHTTP2_SETTINGS) self.settings_received_ = true;
-    if (frame->hd.type == NGHTTP2_GOAWAY) self.goaway_received_ = true;
-    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
-    Stream* stream = self.Find(frame->hd.stream_id);
-    if (stream == nullptr) return 0;
-    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-      self.EndHead(*stream, (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0);
-    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) self.EndRequest(*stream);
-    return 0;
-  }
-
-  static int OnData(nghttp2_session* session, std::uint8_t /*flags*/, std::int32_t id,
-                    const std::uint8_t* data, std::size_t size, void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (Stream* stream = self.Find(id)) {
-      self.AddBody(*stream, View(data, size));
-    } else {
-      nghttp2_session_consume_connection(session, size);
-    }
-    return 0;
-  }
-
-  static int OnStreamClose(nghttp2_session* /*session*/, std::int32_t id, std::uint32_t /*code*/,
-                           void* user_data) {
-    Self(user_data).CloseStream(id);
-    return 0;
-  }
-
-  static int OnFrameSent(nghttp2_session* /*session*/, const nghttp2_frame* frame,
-                         void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
-        self.fault_.empty()) {
-      self.fault_ = "protocol error";
-    }
-    if (frame->hd.type == NGHTTP2_RST_STREAM && IsPeersFault(frame->rst_stream.error_code))
-      self.Charge(self.resets_, kResets, "streams broken");
-    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
-    self.updates_left_ = std::min(self.updates_left_ + kUpdatesPerFrame, kUpdatesInAdvance);
-    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-      if (Stream* stream = self.Find(frame->hd.stream_id)) stream->answered = self.now_;
-    }
-    return 0;
-  }
-
-  static ssize_t ReadBody(nghttp2_session* /*session*/, std::int32_t /*id*/, std::uint8_t* buffer,
-                          std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
-                          void* user_data) {
-    Http2Server& self = Self(user_data);
-    auto& stream = *static_cast<Stream*>(source->ptr);
-    const PendingResponse::Piece piece =
-        stream.response->Read(reinterpret_cast<char*>(buffer), size);
-    if (piece.aborted) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // becomes RST_STREAM
-    if (piece.end) *flags |= NGHTTP2_DATA_FLAG_EOF;
-    if (piece.bytes == 0 && !piece.end) {
-      stream.deferred = true;
-      return NGHTTP2_ERR_DEFERRED;
-    }
-    stream.progress = self.now_;
-    stream.rate.Add(piece.bytes);
-    self.rate_.Add(piece.bytes);
-    self.read_.push_back(stream.response);
-    return static_cast<ssize_t>(piece.bytes);
-  }
-
-  // One set for all sessions; nghttp2 copies it.
-  static const nghttp2_session_callbacks* All() {
-    static nghttp2_session_callbacks* const all = [] {
-      nghttp2_session_callbacks* callbacks = nullptr;
-      HERALD_CHECK(nghttp2_session_callbacks_new(&callbacks) == 0, "out of memory");
-      nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, OnBeginFrame);
-      nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, OnInvalidFrame);
-      nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, OnBeginHeaders);
-      nghttp2_session_callbacks_set_on_header_callback(callbacks, OnHeader);
-      nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, OnFrame);
-      nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, OnData);
-      nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, OnStreamClose);
-      nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, OnFrameSent);
-      return callbacks;
-    }();
-    return all;
-  }
-
-  static const nghttp2_option* Options() {
-    static nghttp2_option* const options = [] {
-      nghttp2_option* made = nullptr;
-      HERALD_CHECK(nghttp2_option_new(&made) == 0, "out of memory");
-      nghttp2_option_set_no_auto_window_update(made, 1);
-      nghttp2_option_set_no_closed_streams(made, 1);
-      // Ours decide. For resets nghttp2 goes by the machine's clock rather than by what it
-      // is told, and it counts a CONTINUATION anew for each piece that its header comes in
-      // (1.52), so that it would refuse honest ones.
-      constexpr std::uint64_t kNever = std::uint64_t{1} << 40;
-      nghttp2_option_set_stream_reset_rate_limit(made, kNever, kNever);
-      nghttp2_option_set_max_continuations(made, kNever);
-      return made;
-    }();
-    return options;
-  }
-};
 
 Http2Server::Http2Server(const CodecContext& context, SteadyTime now)
     : context_(context),
@@ -356,7 +143,7 @@ void Http2Server::Dispatch(Stream& stream) {
 
 void Http2Server::UpdateFromHandler(Stream& stream) {
   stream.response->Acknowledge();
-  if (stream.reading == Stream::Body::kUndecided && stream.response->wants_body())
+  if (stream.body_state == Stream::Body::kUndecided && stream.response->wants_body())
     BeginBody(stream);
   if (!stream.submitted) SubmitResponse(stream);
 }
@@ -366,7 +153,7 @@ void Http2Server::BeginBody(Stream& stream) {
   const std::size_t known = stream.ended ? stream.body.size() : stream.length.value_or(0);
   if (!response.ReserveBody(known) || !response.GrowBody(stream.body.size()))
     return DropBody(stream);
-  stream.reading = Stream::Body::kReading;
+  stream.body_state = Stream::Body::kReading;
   stream.began = now_;
   Consume(stream);
   if (stream.ended) return EndRequest(stream);
@@ -378,7 +165,7 @@ void Http2Server::BeginBody(Stream& stream) {
 
 void Http2Server::AddBody(Stream& stream, std::string_view bytes) {
   stream.unconsumed += bytes.size();
-  switch (stream.reading) {
+  switch (stream.body_state) {
     case Stream::Body::kUndecided:
       stream.body.append(bytes);
       return;
@@ -386,7 +173,7 @@ void Http2Server::AddBody(Stream& stream, std::string_view bytes) {
       if (!stream.response->GrowBody(stream.body.size() + bytes.size())) return DropBody(stream);
       stream.body.append(bytes);
       return Consume(stream);
-    case Stream::Body::kOver:
+    case Stream::Body::kDone:
       return DropBody(stream);
   }
 }
@@ -399,7 +186,7 @@ void Http2Server::Consume(Stream& stream) {
 }
 
 void Http2Server::DropBody(Stream& stream) {
-  stream.reading = Stream::Body::kOver;
+  stream.body_state = Stream::Body::kDone;
   stream.body = {};
   // The stream gets no window, so that little more comes; the others must not suffer.
   if (const std::size_t bytes = std::exchange(stream.unconsumed, 0); bytes > 0)
@@ -408,8 +195,8 @@ void Http2Server::DropBody(Stream& stream) {
 
 void Http2Server::EndRequest(Stream& stream) {
   stream.ended = true;
-  if (stream.reading != Stream::Body::kReading) return;
-  stream.reading = Stream::Body::kOver;
+  if (stream.body_state != Stream::Body::kReading) return;
+  stream.body_state = Stream::Body::kDone;
   stream.response->Hold();
   stream.response->GiveBody(std::move(stream.body));
   UpdateFromHandler(stream);
@@ -546,7 +333,7 @@ void Http2Server::Tick(SteadyTime now) {
   bool connection_waits = false;  // a finite response, and not because of its stream
   for (const auto& [id, stream] : streams_) {
     const bool slow_body =
-        stream->reading == Stream::Body::kReading && now - stream->began >= options.body_timeout;
+        stream->body_state == Stream::Body::kReading && now - stream->began >= options.body_timeout;
     const bool waits = stream->submitted && !stream->deferred && stream->response->queued() > 0;
     const bool unread = waits && now - stream->progress >= options.write_timeout;
     const bool slow_read = waits && stream->finite && is_too_slow(stream->rate);
