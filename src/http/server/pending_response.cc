@@ -13,7 +13,7 @@ namespace herald::http {
 namespace {
 
 Status BodyCancelled() {
-  return Status(StatusReason::kCancelled, "nobody waits for the body any more");
+  return Status(StatusReason::kCancelled, "the body of the request is no longer needed");
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ void ReadyList::Take(std::vector<std::shared_ptr<PendingResponse>>& into) {
 }
 
 void ReadyList::Close() {
-  // Destroyed without the lock: a response's end may run a user's destructors.
+  // Destroyed without the lock: the destructor of a response may run destructors of the handler.
   std::vector<std::shared_ptr<PendingResponse>> ready;
   const MutexLock lock(mu_);
   wake_ = nullptr;
@@ -65,7 +65,7 @@ bool PendingResponse::wants_body() const {
 }
 
 bool PendingResponse::ReserveBody(std::size_t bytes) {
-  // Only the codec takes the reader away, so it stays while the codec is here.
+  // Only the codec removes the reader, so it exists during this call.
   BodyReader* reader = nullptr;
   {
     const MutexLock lock(mu_);
@@ -73,11 +73,11 @@ bool PendingResponse::ReserveBody(std::size_t bytes) {
   }
   if (bytes > reader->max_bytes) {
     GiveBody(Status(StatusReason::kRequestEntityTooLarge,
-                    fmt::format("the body is longer than {} bytes", reader->max_bytes)));
+                    fmt::format("the body is larger than {} bytes", reader->max_bytes)));
     return false;
   }
   if (reader->reserve && !reader->reserve(bytes)) {
-    GiveBody(Status(StatusReason::kTooManyRequests, "there is no room for the body"));
+    GiveBody(Status(StatusReason::kTooManyRequests, "no memory is left for the body"));
     return false;
   }
   reserved_ = bytes;
@@ -133,7 +133,7 @@ bool PendingResponse::SendLocked(Response response) {
 
 bool PendingResponse::Charge(std::size_t bytes) {
   const std::size_t before = Queued().fetch_add(bytes);
-  // One response of whatever size is always welcome; of a stream, one piece that is not too large.
+  // One response of any size is always accepted; of a stream, one piece that is not too large.
   if (!is_stream() && before == queued_) return true;
   const bool is_exempt = !is_stream() || queued_ == 0;
   const std::size_t factor = is_exempt ? ResponseGroup::kWholeFactor : 1;
@@ -188,10 +188,10 @@ void PendingResponse::End() {
 
 void PendingResponse::Abort() {
   bool push = false;
-  std::function<void()> closed;  // dropped: who gives up need not be told
+  std::function<void()> closed;  // destroyed without being called: the caller knows
   {
     const MutexLock lock(mu_);
-    const bool cut_off = aborted_;  // for another reason, which still has to be told
+    const bool cut_off = aborted_;  // for another reason; `closed` is still to be called
     push = AbortLocked();
     if (aborted_ && !cut_off) closed.swap(closed_);
   }
@@ -211,7 +211,7 @@ std::size_t PendingResponse::queued() const {
 }
 
 std::size_t PendingResponse::fair_share() const {
-  // Half of the bound is for the last piece of each, which may be a little too much.
+  // Half of the limit is left for the last piece of each stream, which may exceed the share.
   const std::size_t streams = group_->streams.load(std::memory_order_relaxed);
   return group_->max_queued_bytes / 2 / std::max<std::size_t>(streams, 1);
 }
@@ -263,7 +263,7 @@ PendingResponse::Piece PendingResponse::Read(char* to, std::size_t max) {
     chunks_[first_].reset();
     ++first_;
   }
-  // Keeps the vector from growing for ever under a writer that never lets it run empty.
+  // Keeps the vector from growing without limit if it never becomes empty.
   constexpr std::size_t kCompactAt = 64;
   if (first_ == chunks_.size()) {
     chunks_.clear();
@@ -319,8 +319,8 @@ void PendingResponse::Drain() {
 void PendingResponse::Release() {
   DropBody();
   std::function<void()> closed;
-  // Dropped, because they usually capture the Responder and with it ourselves; and
-  // without the lock, because of what else they capture.
+  // Destroyed here, because they usually capture the Responder and with it this object; without the
+  // lock, because of what else they may capture.
   std::function<void()> drained;
   std::function<void()> unused;
   {

@@ -17,22 +17,22 @@ namespace herald::http {
 
 class PendingResponse;
 
-// The responses that have something new for their connections, gathered for one event
-// loop. A thousand responses given by a store thread while the loop is busy are a
-// thousand entries here and one wake-up.
+// The responses that have something new for their connections, collected for one event loop. A
+// thousand responses that a store thread sends while the loop is busy are a thousand entries here
+// and one wake-up.
 //
 // Thread-safe.
 class ReadyList {
  public:
-  // `wake` is called each time the list stops being empty, with the lock held, so that
-  // Close() can promise that it is called no more; it must only post.
+  // `wake` is called each time the list becomes non-empty. The lock is held meanwhile, so that
+  // `wake` is not called after Close(); it must only post a task.
   explicit ReadyList(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void Push(std::shared_ptr<PendingResponse> response);
-  // Swaps what has gathered into `into`, which must be empty.
+  // Moves all responses to `into`. REQUIRES: into is empty
   void Take(std::vector<std::shared_ptr<PendingResponse>>& into);
-  // Nothing is accepted, and `wake` is not called, from now on. Whoever made the list must
-  // call it in the end, because the responses in it keep it alive.
+  // From now on nothing is accepted and `wake` is not called. The owner of the list must call this
+  // at the end, because the responses in the list keep it alive.
   void Close();
 
  private:
@@ -41,7 +41,7 @@ class ReadyList {
   std::vector<std::shared_ptr<PendingResponse>> ready_ GUARDED_BY(mu_);
 };
 
-// What a server counts, changed by all its threads.
+// Counters of a server, updated by all its threads.
 struct ServerCounters {
   std::atomic<std::uint64_t> connections_accepted{0};
   std::atomic<std::uint64_t> connections_refused{0};
@@ -51,8 +51,8 @@ struct ServerCounters {
   std::atomic<std::size_t> streams{0};
 };
 
-// What all responses of one connection have in common. It outlives the connection when
-// somebody keeps a Responder for longer. Thread-safe.
+// The state that all responses of one connection share. It outlives the connection if a Responder
+// does. Thread-safe.
 struct ResponseGroup {
   ResponseGroup(std::shared_ptr<ReadyList> ready_list,
                 std::shared_ptr<ServerCounters> server_counters, std::uint64_t connection_number,
@@ -62,29 +62,30 @@ struct ResponseGroup {
         connection(connection_number),
         max_queued_bytes(max_queued) {}
 
-  // Whole and finite responses, and single pieces of streams, may add up to so many times
-  // max_queued_bytes. They are exempt from the bound itself, because a long list is larger
-  // than any bound that would be fit for streams, but a peer that asks for a thousand of
-  // them and reads none is not.
+  // Whole and finite responses, and single pieces of streams, may add up to this many times
+  // max_queued_bytes. They are exempt from the limit itself, because a long list is larger than any
+  // limit that suits streams. But a client that requests a thousand lists and reads none must be
+  // stopped.
   static constexpr std::size_t kWholeFactor = 16;
 
   const std::shared_ptr<ReadyList> ready;
   const std::shared_ptr<ServerCounters> counters;
   const std::uint64_t connection;
   const std::size_t max_queued_bytes;
-  std::atomic<std::size_t> streams{0};         // responses without an end in sight
-  std::atomic<std::size_t> streamed_bytes{0};  // queued by these
-  std::atomic<std::size_t> whole_bytes{0};     // queued by all others
-  std::atomic<bool> overflow{false};           // over a bound: the connection is to be cut
+  std::atomic<std::size_t> streams{0};         // number of responses that are streams
+  std::atomic<std::size_t> streamed_bytes{0};  // queued by streams
+  std::atomic<std::size_t> whole_bytes{0};     // queued by all other responses
+  std::atomic<bool> overflow{false};           // over a limit: the connection must be closed
 };
 
-// The response to one request, on its way from whoever gives it (any thread, through the
-// Responder of MakeResponder()) to the connection's codec (the connection's thread).
+// The response to one request, on its way from the handler (any thread, through the Responder of
+// MakeResponder()) to the connection's codec (the connection's thread).
 //
-// It is a queue and nothing else: giving a response never touches a codec or a socket,
-// so neither has to expect calls from other threads or in the middle of its work.
+// It is only a queue: sending a response does not call a codec or a socket, so these need no
+// protection against calls from other threads or from within their own work.
 //
-// Thread-safe; the codec's half is confined to the connection's thread.
+// Thread-safe, except for the functions of the codec, which are confined to the connection's
+// thread.
 class PendingResponse : public std::enable_shared_from_this<PendingResponse> {
  public:
   PendingResponse(std::shared_ptr<ResponseGroup> group, std::int32_t stream);
@@ -92,7 +93,7 @@ class PendingResponse : public std::enable_shared_from_this<PendingResponse> {
   PendingResponse(const PendingResponse&) = delete;
   PendingResponse& operator=(const PendingResponse&) = delete;
 
-  // What Responder promises.
+  // The functions of Responder.
   void ReadBody(BodyReader reader);
   void Send(Response response);
   void Start(ResponseHead head);
@@ -103,27 +104,27 @@ class PendingResponse : public std::enable_shared_from_this<PendingResponse> {
   std::size_t fair_share() const;
   void Observe(std::function<void()> drained, std::function<void()> closed);
 
-  // The last Responder has gone, or the handler threw.
+  // The last reference to the Responder was destroyed, or the handler threw.
   void Abandon();
 
-  // The codec's half.
+  // The functions of the codec follow.
 
   const ResponseGroup& group() const { return *group_; }
   std::int32_t stream() const { return stream_; }
 
-  // What is given from now on is not pushed to the ready list, until Acknowledge(): the codec looks
-  // at the response itself as soon as its call to the handler returns.
+  // Until Acknowledge(), changes are not pushed to the ready list: the codec checks the response
+  // itself when its call of the handler returns.
   void Hold();
 
-  // Whether the handler has asked for the body and waits for it.
+  // Whether the handler waits for the body of the request.
   bool wants_body() const;
-  // Whether the handler has room for a body of that many bytes in all. If not, the handler has been
-  // notified, and the body is not wanted any more. ReserveBody() is for an announced length (0
-  // where there is none), GrowBody() for what comes without one, for which it asks in steps that
-  // double. REQUIRES: wants_body(); ReserveBody() comes first
+  // Returns whether the handler has room for a body of `bytes` in total. If not, the handler was
+  // notified, and it does not want the body any more. ReserveBody() is for an announced length (0
+  // if there is none). GrowBody() is for a body without one; it reserves in steps that double.
+  // REQUIRES: wants_body(); ReserveBody() is called first
   bool ReserveBody(std::size_t bytes);
   bool GrowBody(std::size_t bytes);
-  // Hands the body over, or why there is none. Does nothing where none is wanted.
+  // Passes the body, or an error, to the handler. Does nothing if the handler does not wait for it.
   void GiveBody(Result<std::string> body);
   // The same with kCancelled.
   void DropBody();
@@ -131,30 +132,32 @@ class PendingResponse : public std::enable_shared_from_this<PendingResponse> {
   struct Head {
     int status = 200;
     Headers headers{};
-    bool whole = false;          // the body is complete, body_bytes long
-    std::size_t body_bytes = 0;  // of a whole one
-    bool finite = false;         // its end will come soon, or is there
+    bool whole = false;          // the body is complete and has body_bytes
+    std::size_t body_bytes = 0;  // if whole
+    bool finite = false;         // it is whole, or its end follows soon
   };
-  // The head, once; nothing before it is there.
+  // The head, once; nullopt before the handler has set it.
   std::optional<Head> TakeHead();
 
   struct Piece {
     std::size_t bytes = 0;
-    bool end = false;      // this was the last of it
-    bool aborted = false;  // there will be no end
+    bool end = false;      // the body is complete
+    bool aborted = false;  // the response was aborted
   };
   // Moves up to `max` bytes of the body to `to`.
   Piece Read(char* to, std::size_t max);
-  // Whether what was read so far ends where a piece that was written ends.
+  // Whether the bytes read so far end at the end of a piece that was written.
   bool is_between_pieces() const;
-  // From now on a change is pushed to the ready list again. Called before looking at it.
+  // From now on changes are pushed to the ready list again. Must be called before the codec checks
+  // the response, so that no change is missed.
   void Acknowledge();
-  // Calls `drained` if the queue has become empty since the last time.
+  // Calls `drained` if the queue has become empty since the last call.
   void NotifyDrained();
-  // Streams are told `closed`, now or when they begin; they may still end in good order.
+  // If this is a stream, or when it becomes one, `closed` is called; the stream may still end
+  // normally.
   void Drain();
-  // The codec is done with it: nothing is accepted any more, and where the response was
-  // not complete, `closed` is called.
+  // The codec does not need it any more: nothing is accepted from now on, and `closed` is called if
+  // the response is incomplete.
   void Release();
 
  private:
@@ -164,23 +167,23 @@ class PendingResponse : public std::enable_shared_from_this<PendingResponse> {
   bool Schedule() REQUIRES(mu_);
   bool SendLocked(Response response) REQUIRES(mu_);
   bool is_stream() const REQUIRES(mu_) { return phase_ == Phase::kPieces && !head_.finite; }
-  // Counts what is about to be queued. False: it is too much, and the connection is to be cut.
+  // Counts bytes that are about to be queued. False: over the limit, the connection must be closed.
   bool Charge(std::size_t bytes) REQUIRES(mu_);
   bool AbortLocked() REQUIRES(mu_);
   void Push(bool wanted);
   void Discard() REQUIRES(mu_);
   std::atomic<std::size_t>& Queued() REQUIRES(mu_);
-  // Hands out what is to be called to say that the peer has gone; empty the second time.
+  // Returns `closed` for the caller to call; empty from the second time on.
   std::function<void()> TakeClosed() REQUIRES(mu_);
 
   const std::shared_ptr<ResponseGroup> group_;
   const std::int32_t stream_;
 
-  // Of the body; the codec's.
+  // Of the body; used by the codec only.
   std::size_t reserved_ = 0;
   std::size_t max_body_bytes_ = 0;
 
-  mutable Mutex mu_;  // no callback runs and no other lock is taken under it
+  mutable Mutex mu_;  // no callback runs and no lock is taken while it is held
   Phase phase_ GUARDED_BY(mu_) = Phase::kNothing;
   bool head_taken_ GUARDED_BY(mu_) = false;
   bool ended_ GUARDED_BY(mu_) = false;
@@ -190,18 +193,19 @@ class PendingResponse : public std::enable_shared_from_this<PendingResponse> {
   bool closed_notified_ GUARDED_BY(mu_) = false;
   bool scheduled_ GUARDED_BY(mu_) = false;
   bool emptied_ GUARDED_BY(mu_) = false;
-  std::unique_ptr<BodyReader> reader_ GUARDED_BY(mu_);  // null: no body is wanted
+  std::unique_ptr<BodyReader> reader_
+      GUARDED_BY(mu_);  // null: the handler does not wait for a body
   ResponseHead head_ GUARDED_BY(mu_);
   std::vector<Chunk> chunks_ GUARDED_BY(mu_);
-  std::size_t first_ GUARDED_BY(mu_) = 0;   // chunks before it have been read
-  std::size_t offset_ GUARDED_BY(mu_) = 0;  // into chunks_[first_]
+  std::size_t first_ GUARDED_BY(mu_) = 0;   // earlier chunks have been read
+  std::size_t offset_ GUARDED_BY(mu_) = 0;  // bytes of chunks_[first_] that were read
   std::size_t queued_ GUARDED_BY(mu_) = 0;
   std::function<void()> drained_ GUARDED_BY(mu_);
   std::function<void()> closed_ GUARDED_BY(mu_);
 };
 
-// What the handler is given: when the last reference to it goes, the response is cut off
-// or becomes a 500.
+// The Responder for a handler. When the last reference to it is destroyed, an incomplete response
+// is aborted, and a response that was not started becomes a 500.
 std::shared_ptr<Responder> MakeResponder(std::shared_ptr<PendingResponse> response);
 
 }  // namespace herald::http

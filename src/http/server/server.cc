@@ -33,21 +33,21 @@ namespace {
 
 using asio::ip::tcp;
 using boost::system::error_code;
-// With the executor's real type: the erased one costs an allocation here and there.
+// With the concrete executor type: the type-erased one costs allocations.
 using Executor = asio::io_context::executor_type;
 using Socket = asio::basic_stream_socket<tcp, Executor>;
 using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
                                          asio::wait_traits<std::chrono::steady_clock>, Executor>;
 
-// Nothing can be done about an error, and the descriptor is gone in any case.
+// An error is ignored: the descriptor is closed in any case.
 template <typename T>
 void CloseQuietly(T& socket) {
   error_code ignored;
   socket.close(ignored);
 }
 
-// "127.0.0.1:80", "[::1]:80"; what came by IPv4 to a socket of both kinds is shown as IPv4.
+// "127.0.0.1:80", "[::1]:80". IPv4 addresses that are mapped to IPv6 are shown as IPv4.
 std::string ToString(const tcp::endpoint& endpoint) {
   asio::ip::address address = endpoint.address();
   if (address.is_v6() && address.to_v6().is_v4_mapped())
@@ -59,8 +59,8 @@ std::string ToString(const tcp::endpoint& endpoint) {
 void Warn(const LogFunction& log, std::string_view message, std::string_view why) {
   if (!log) return;
   try {
-    log({.level = LogLevel::kWarn, .message = message, .fields = {{"why", why}}});
-  } catch (...) {  // a log that fails must not take the server with it
+    log({.level = LogLevel::kWarn, .message = message, .fields = {{"reason", why}}});
+  } catch (...) {  // a log function that fails must not stop the server
   }
 }
 
@@ -73,7 +73,7 @@ void Configure(int socket) {
   constexpr int kKeepCount = 3;
   constexpr int kUnsentBytes = 128 * 1024;
   const auto set = [socket](int level, int name, int value) {
-    // Each only makes things better, so none is worth failing for.
+    // Each option is an optimization, so errors are ignored.
     static_cast<void>(::setsockopt(socket, level, name, &value, sizeof(value)));
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -84,9 +84,9 @@ void Configure(int socket) {
   set(IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
 }
 
-// How often the clock is looked at for all connections of a loop. One timer that walks
-// over ten thousand connections is far cheaper than ten thousand timers that each request
-// sets anew, and no time-out here is about fractions of itself.
+// How often the timeouts of all connections of a loop are checked. One timer that visits ten
+// thousand connections is far cheaper than ten thousand timers that each request resets, and no
+// timeout needs to be exact.
 std::chrono::milliseconds TickInterval(const ServerOptions& options) {
   const std::chrono::milliseconds shortest = std::min(
       {options.header_timeout, options.body_timeout, options.idle_timeout, options.write_timeout,
@@ -94,13 +94,13 @@ std::chrono::milliseconds TickInterval(const ServerOptions& options) {
   return std::clamp(shortest / 4, std::chrono::milliseconds(5), std::chrono::milliseconds(500));
 }
 
-// Told when the last connection has gone. Thread-safe.
+// Notified when the last connection is closed. Thread-safe.
 class AllConnectionsClosed {
  public:
   void Notify() {
     {
       const MutexLock lock(mu_);
-    }  // whoever is about to wait has looked before or will after
+    }  // a waiter has checked the condition before this, or will check it after
     changed_.NotifyAll();
   }
   void WaitFor(std::chrono::milliseconds timeout, const std::atomic<std::size_t>& connections) {
@@ -113,8 +113,8 @@ class AllConnectionsClosed {
   CondVar changed_;
 };
 
-// An event loop with its thread and its connections. Confined to that thread, but for
-// what is said to be thread-safe.
+// An event loop with its thread and its connections. Confined to that thread, except for functions
+// that are marked as thread-safe.
 class Loop {
  public:
   Loop(const ServerOptions& options, const Handler& handler,
@@ -129,14 +129,14 @@ class Loop {
 
   // Thread-safe.
   asio::io_context& io() { return io_; }
-  // Once, before anything is posted.
+  // Called once, before anything is posted.
   void Run() {
     thread_ = std::thread([this] {
       NameThisThread("herald-http");
       io_.run();
     });
   }
-  // Waits for the thread. REQUIRES: Stop() is under way
+  // Waits for the thread. REQUIRES: Stop() was posted
   void Join() {
     if (thread_.joinable()) thread_.join();
   }
@@ -175,16 +175,16 @@ class Loop {
         : socket(std::move(accepted)), number(connection_number) {}
 
     Socket socket;
-    // Null once removed; the entry itself lives until Asio has called back.
+    // Null after Remove(); the entry lives until Asio has called its handlers.
     std::unique_ptr<Connection> connection;
     const std::uint64_t number;
-    bool reading = false;  // Asio waits until it is readable
+    bool reading = false;  // Asio waits until the socket is readable
     bool writing = false;
     bool dirty = false;  // in dirty_
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
-  // A copy, because what is done to one may remove others.
+  // A copy, because an operation on one entry may remove others.
   std::vector<EntryPtr> All() const {
     std::vector<EntryPtr> all;
     all.reserve(entries_.size());
@@ -200,8 +200,8 @@ class Loop {
     ProcessReady(now);
   }
 
-  // Hands the responses that have gathered to their connections, then flushes each of
-  // these once, so that a hundred small responses make one record and one system call.
+  // Passes the collected responses to their connections, then flushes each connection once, so that
+  // a hundred small responses need one TLS record and one system call.
   void ProcessReady(SteadyTime now) {
     context_.ready->Take(taken_);
     for (const std::shared_ptr<PendingResponse>& response : taken_) {
@@ -226,7 +226,7 @@ class Loop {
     dirty_.push_back(entry);
   }
 
-  // Sends, then waits for whatever the connection wants next.
+  // Sends, then waits for what the connection needs next.
   void FlushAndWait(const EntryPtr& entry, SteadyTime now) {
     Connection& connection = *entry->connection;
     connection.Flush(now);
@@ -247,16 +247,16 @@ class Loop {
     }
   }
 
-  // By value: the caller's may be the map's own.
+  // By value: the argument may be a reference into the map.
   void Remove(EntryPtr entry) {  // NOLINT(performance-unnecessary-value-param)
     entries_.erase(entry->number);
-    // Tells its responses, so nothing of it may be half removed by now.
+    // This calls `closed` of its responses, so the map must be consistent by now.
     entry->connection.reset();
     CloseQuietly(entry->socket);
     if (context_.counters->connections.fetch_sub(1) == 1) all_closed_.Notify();
   }
 
-  // The clock runs only while there is somebody to wait for.
+  // The timer runs only while there are connections.
   void StartTicking() {
     if (std::exchange(ticking_, true)) return;
     ticker_.expires_after(tick_interval_);
@@ -280,7 +280,7 @@ class Loop {
   AllConnectionsClosed& all_closed_;
   ConnectionContext context_;
   std::unordered_map<std::uint64_t, EntryPtr> entries_;
-  std::vector<EntryPtr> dirty_;  // to be settled
+  std::vector<EntryPtr> dirty_;  // to be flushed
   std::vector<std::shared_ptr<PendingResponse>> taken_;
   bool draining_ = false;
   bool ticking_ = false;
@@ -311,8 +311,9 @@ class Server::Impl {
     error_code error;
     const asio::ip::address address = asio::ip::make_address(options_.address, error);
     if (error) {
-      return Status(StatusReason::kInvalid,
-                    fmt::format("\"{}\" is not an IP address to listen on", options_.address));
+      return Status(
+          StatusReason::kInvalid,
+          fmt::format("invalid listen address \"{}\": must be an IP address", options_.address));
     }
     const tcp::endpoint endpoint(address, options_.port);
     acceptor_.open(endpoint.protocol(), error);
@@ -332,7 +333,7 @@ class Server::Impl {
   std::uint16_t port() const { return port_; }
 
   Status SetTls(const ServerTls& tls) {
-    if (!options_.tls) return Status(StatusReason::kInvalid, "this server was started without TLS");
+    if (!options_.tls) return Status(StatusReason::kInvalid, "the server was started without TLS");
     auto context = ServerTlsContext::Make(tls);
     if (!context) return context.error();
     const MutexLock lock(mu_);
@@ -356,7 +357,7 @@ class Server::Impl {
     {
       const MutexLock lock(mu_);
       if (!std::exchange(stopped_, true)) {
-        // In this order, so that no connection comes to a loop that has stopped.
+        // In this order, so that no connection is added to a loop that has stopped.
         asio::post(loops_.front()->io(), [this] {
           StopAccepting();
           for (const auto& loop : loops_) asio::post(loop->io(), [l = loop.get()] { l->Stop(); });
@@ -416,8 +417,8 @@ class Server::Impl {
   }
 
   void OnAcceptError(const error_code& error) {
-    // Out of descriptors or memory, most likely: it gets better when connections end, and
-    // trying at once would only burn the time that they need for it.
+    // Most likely out of descriptors or memory. That ends when connections close, and retrying at
+    // once would only take CPU time from them.
     constexpr std::chrono::milliseconds kPause{100};
     if (!std::exchange(accept_failing_, true))
       Warn(options_.log, "cannot accept connections", error.message());
@@ -447,7 +448,7 @@ class Server::Impl {
   std::shared_ptr<const ServerTlsContext> tls_ GUARDED_BY(mu_);
   bool draining_ GUARDED_BY(mu_) = false;
   bool stopped_ GUARDED_BY(mu_) = false;
-  Mutex join_mu_;  // held while joining; nothing else is taken under it
+  Mutex join_mu_;  // held while joining; no lock is taken while it is held
 
   std::vector<std::unique_ptr<Loop>> loops_;
   // Confined to the first loop's thread, and destroyed before it.
