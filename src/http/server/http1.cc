@@ -42,7 +42,7 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
       constexpr std::string_view kLineBreak = "\r\n";
       while (input.starts_with(kLineBreak)) input.remove_prefix(kLineBreak.size());
       if (input.empty() || input == kLineBreak.substr(0, 1)) return input;
-      // The first request of a connection has had its time since the accept.
+      // The time limit of the first request began when the connection was accepted.
       if (!before_first_request_) since_ = now;
       before_first_request_ = false;
       parser_ = std::make_unique<Http1RequestParser>(context_.options);
@@ -58,8 +58,8 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
       return {};
     }
     if (error && !more) {
-      if (state_ == State::kDiscard) {  // its request has been answered
-        Finish("malformed body");
+      if (state_ == State::kDiscard) {  // the response to its request is complete
+        Finish("malformed request body");
         return {};
       }
       const int status = parser_->RejectionStatus(error);
@@ -83,7 +83,7 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
       }
       continue;
     }
-    // A line of a chunk or a trailer that never ends.
+    // The line before a chunk, or a trailer, is too long.
     if (more && input.size() > context_.options.max_header_bytes) {
       Reject(431, ReasonPhrase(431));
       return {};
@@ -106,7 +106,7 @@ void Http1Server::Dispatch(SteadyTime now) {
   http10_ = parser_->http10();
   continue_sent_ = false;
   head_written_ = false;
-  endless_ = false;
+  is_stream_ = false;
   Request request = parser_->TakeRequest();
   is_head_ = request.method == "HEAD";
   websocket_offered_ = request.websocket;
@@ -134,7 +134,7 @@ void Http1Server::UpdateFromHandler(SteadyTime now) {
       since_ = now;
     }
   }
-  // Given up: without its end, or any beginning, the client knows that this is not all.
+  // Aborted: the client sees that the response is missing or incomplete.
   if (response_->Read(nullptr, 0).aborted) Finish({});
 }
 
@@ -146,10 +146,10 @@ void Http1Server::RejectBody() {
 
 void Http1Server::ReceiveEof(SteadyTime /*now*/) {
   eof_ = true;
-  // A client that has closed its half may wait for a response, but it does not watch.
+  // A client that has closed its half may wait for a response, but not for a stream.
   const bool is_whole =
       state_ == State::kRespond || (state_ == State::kDecide && parser_->is_done());
-  if (!is_whole || endless_) Finish({});
+  if (!is_whole || is_stream_) Finish({});
 }
 
 void Http1Server::OnResponse(PendingResponse& response, SteadyTime now) {
@@ -173,7 +173,7 @@ bool Http1Server::WriteResponse(std::string& out, std::size_t limit) {
   if (!head_written_) {
     std::optional<PendingResponse::Head> head = response_->TakeHead();
     if (!head) return false;
-    // Answered without the body, or with a part of it.
+    // The handler responds without the body, or before all of it was read.
     if (!parser_->is_done()) {
       if (!parser_->is_discardable() || (parser_->expects_continue() && !continue_sent_))
         RejectBody();
@@ -186,7 +186,7 @@ bool Http1Server::WriteResponse(std::string& out, std::size_t limit) {
     }
     if (head->status == 101 && websocket_offered_ && !head->finite) {
       WriteUpgrade(out, *std::move(head));
-      if (!response_) return false;  // the client has said good-bye already
+      if (!response_) return false;  // the client has closed the WebSocket already
     } else {
       WriteHead(out, *std::move(head));
     }
@@ -200,8 +200,8 @@ bool Http1Server::WriteResponse(std::string& out, std::size_t limit) {
     out.resize(begin + bytes);
     const PendingResponse::Piece piece = response_->Read(out.data() + begin, bytes);
     if (piece.aborted) {
-      // By another thread, which may have been after the look at the queue, and then there was
-      // less to read. What the client has got so far is not complete, and it can see that.
+      // Another thread has aborted it, maybe after queued() was called, and then there was less to
+      // read. The client sees that the response is incomplete.
       out.resize(before);
       Finish({});
       return false;
@@ -221,10 +221,10 @@ void Http1Server::WriteHead(std::string& out, PendingResponse::Head head) {
   MakeSendable(head.status, head.headers);
   head_written_ = true;
   has_body_ = !is_head_ && !IsBodiless(head.status);
-  endless_ = !head.finite;
+  is_stream_ = !head.finite;
   const bool in_pieces = !head.whole && has_body_;
   chunked_ = in_pieces && !http10_;
-  // What has no length ends with the connection.
+  // A body without a length ends with the connection.
   if (in_pieces && !chunked_) keep_alive_ = false;
   if (draining_ || (eof_ && in_.empty())) keep_alive_ = false;
 
@@ -257,7 +257,7 @@ void Http1Server::WriteHead(std::string& out, PendingResponse::Head head) {
 void Http1Server::WriteUpgrade(std::string& out, PendingResponse::Head head) {
   head_written_ = true;
   has_body_ = true;
-  endless_ = true;
+  is_stream_ = true;
   chunked_ = false;
   keep_alive_ = false;
   int unused = 200;
@@ -277,8 +277,8 @@ void Http1Server::ReceiveFrames(std::string_view bytes) {
     AppendWebSocketFrame(WebSocketOpcode::kPong, payload, &pongs);
   });
   if (!pongs.empty()) {
-    // Behind what is queued, which may be in the middle of a frame; at once where nothing is, for
-    // a good-bye that came with the ping ends the queue.
+    // Sent after the queued bytes, which may end within a frame. If nothing is queued, sent at
+    // once, because a close frame that came with the ping would discard the queue.
     if (out_.empty() && response_->queued() == 0 && response_->is_between_pieces()) {
       out_ += pongs;
     } else {
@@ -289,7 +289,7 @@ void Http1Server::ReceiveFrames(std::string_view bytes) {
   const bool broken = state == WebSocketReader::State::kBroken;
   if (response_->is_between_pieces())
     AppendWebSocketClose(broken ? WebSocketClose::kProtocolError : WebSocketClose::kNormal, &out_);
-  Finish(broken ? "no WebSocket" : "");
+  Finish(broken ? "WebSocket protocol error" : "");
 }
 
 void Http1Server::FinishResponse(SteadyTime now) {
@@ -316,19 +316,21 @@ void Http1Server::Tick(SteadyTime now) {
   switch (state_) {
     case State::kHead:
       if (parser_) {
-        if (waited >= options.header_timeout) Reject(408, "the head took too long");
+        if (waited >= options.header_timeout)
+          Reject(408, "timed out while reading the request head");
       } else if (waited >=
                  (before_first_request_ ? options.header_timeout : options.idle_timeout)) {
-        Finish(before_first_request_ ? "no request" : "");
+        Finish(before_first_request_ ? "no request received in time" : "");
       }
       break;
     case State::kBody:
       if (waited < options.body_timeout) break;
       RejectBody();
-      response_->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
+      response_->GiveBody(
+          Status(StatusReason::kTimeout, "timed out while reading the request body"));
       break;
     case State::kDiscard:
-      if (waited >= options.body_timeout) Finish("a body took too long");
+      if (waited >= options.body_timeout) Finish("timed out while reading the request body");
       break;
     case State::kDecide:
     case State::kRespond:
@@ -352,8 +354,8 @@ bool Http1Server::wants_input() const {
   return (state_ != State::kRespond && state_ != State::kDecide) || in_.size() < kMaxHeldBytes;
 }
 
-void Http1Server::Reject(int status, std::string_view text) {
-  Response rejection = PlainResponse(status, text);
+void Http1Server::Reject(int status, std::string_view message) {
+  Response rejection = PlainResponse(status, message);
   keep_alive_ = false;
   http10_ = false;
   is_head_ = false;

@@ -18,17 +18,17 @@ class Http1RequestParser;
 //   kHead --head read--> kDecide --body wanted--> kBody --body read--> kRespond --> kHead
 //                           `------- answered without reading it ---------^  `--> kDiscard -->
 //                           kHead
-//   any --- refused, timed out, drained, or "connection: close" ---> kFinished
+//   any --- rejected, timed out, drained, or "connection: close" ---> kFinished
 //
-// The handler gets the head in kDecide, and the body is not read before it asks for it. A body that
-// it does not want is discarded after the response if it is short, and ends the connection
-// otherwise.
+// The handler gets the head in kDecide, and the body is not read until the handler asks for it. A
+// body that it does not want is discarded after the response if it is short; otherwise the
+// connection is closed.
 //
-// A request that offers to go on as a WebSocket may be answered with 101: what is written then
-// are frames, what the client sends is read as frames, and the connection ends with it.
+// A request for a WebSocket may get the response 101. From then on both sides send frames, and the
+// connection ends with the WebSocket.
 //
-// Requests that a client sends ahead wait unparsed until it is their turn, so responses
-// cannot overtake each other and a client cannot have more than one at a time.
+// Pipelined requests wait unparsed until the request before them is complete, so responses keep
+// their order, and a client cannot have more than one request at a time.
 //
 // Http1RequestParser parses the requests.
 //
@@ -54,18 +54,18 @@ class Http1Server final : public ServerCodec {
  private:
   enum class State : std::uint8_t { kHead, kDecide, kBody, kRespond, kDiscard, kFinished };
 
-  // Unparsed input that is held while a request is being answered, in bytes: room for a
-  // good many small requests sent ahead. Over it the peer is not read from.
+  // Unparsed input that is buffered until a response is complete, in bytes: room for many small
+  // pipelined requests. Over it the socket is not read.
   static constexpr std::size_t kMaxHeldBytes = std::size_t{64} * 1024;
 
-  // Takes as much of the input as it can and returns the rest.
+  // Parses as much of the input as possible and returns the rest.
   std::string_view Parse(std::string_view input, SteadyTime now);
   void ParseHeld(SteadyTime now);
-  // Hands the head to the handler.
+  // Passes the head to the handler.
   void Dispatch(SteadyTime now);
-  // Follows what the handler has done with the request so far.
+  // Acts on what the handler has done since the last call: asked for the body, or aborted.
   void UpdateFromHandler(SteadyTime now);
-  // The rest of the body is not wanted, and nothing can follow it.
+  // The rest of the body is not wanted. The connection ends after the response.
   void RejectBody();
   void SendContinue();
   // Returns whether the response is complete.
@@ -74,35 +74,36 @@ class Http1Server final : public ServerCodec {
   void WriteUpgrade(std::string& out, PendingResponse::Head head);
   void ReceiveFrames(std::string_view bytes);
   void FinishResponse(SteadyTime now);
-  void Reject(int status, std::string_view text);
+  // Sends a response of the codec itself and ends the connection.
+  void Reject(int status, std::string_view message);
   void Finish(std::string_view fault);
 
   const CodecContext context_;
   State state_ = State::kHead;
-  SteadyTime since_;                  // when the peer began what it is doing
-  bool before_first_request_ = true;  // nothing has been asked yet
-  bool eof_ = false;                  // the peer has closed its half
+  SteadyTime since_;                  // when the current state of the client began
+  bool before_first_request_ = true;  // no request has begun
+  bool eof_ = false;                  // the client has closed its half of the connection
   bool draining_ = false;
   std::string in_;   // not parsed yet
-  std::string out_;  // what precedes the response: 100 Continue, or a rejection
+  std::string out_;  // sent before the response: 100 Continue, or a rejection
   std::string_view fault_;
 
-  // Of the request being read or answered.
+  // Of the request that is being read or whose response is being sent.
   std::unique_ptr<Http1RequestParser> parser_;
   bool continue_sent_ = false;
-  bool discarding_input_ = false;  // what the peer still sends is thrown away
+  bool discarding_input_ = false;  // what the client still sends is ignored
 
-  // Of the request being answered.
+  // Of the response that is being sent.
   std::shared_ptr<PendingResponse> response_;
   bool keep_alive_ = false;
   bool http10_ = false;
   bool is_head_ = false;  // the method is HEAD
   bool head_written_ = false;
   bool has_body_ = false;
-  bool endless_ = false;  // a stream
+  bool is_stream_ = false;
   bool chunked_ = false;
   bool websocket_offered_ = false;
-  std::unique_ptr<WebSocketReader> frames_;  // null: the conversation is HTTP
+  std::unique_ptr<WebSocketReader> frames_;  // null: not a WebSocket
 };
 
 }  // namespace herald::http

@@ -17,7 +17,7 @@ namespace herald::http {
 namespace {
 
 nghttp2_nv Field(std::string_view name, std::string_view value) {
-  // nghttp2 copies both; its interface has no const.
+  // nghttp2 copies both and changes neither, although its interface has no const.
   return {const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(name.data())),
           const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(value.data())),
           name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
@@ -39,7 +39,7 @@ Http2Server::Http2Server(const CodecContext& context, SteadyTime now)
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, context_.options.max_streams},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
        static_cast<std::uint32_t>(context_.options.max_header_bytes)},
-      // Nobody uses RFC 7540's tree of priorities, and it costs time for each stream.
+      // Clients do not use RFC 7540's tree of priorities, and it costs time for each stream.
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
   }};
   nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
@@ -59,13 +59,13 @@ void Http2Server::Receive(std::string_view bytes, SteadyTime now) {
   const ssize_t used = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
-    Cut(NGHTTP2_PROTOCOL_ERROR, "not HTTP/2");
+    Terminate(NGHTTP2_PROTOCOL_ERROR, "invalid HTTP/2 connection preface");
   } else if (used < 0) {
-    // One of nghttp2's own bounds: responses to SETTINGS and PING that are not read, or
-    // entries of SETTINGS.
-    Cut(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
+    // One of nghttp2's own limits: unread acknowledgements of SETTINGS and PING, or entries of
+    // SETTINGS.
+    Terminate(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
   }
-  if (violation) Cut(violation->code, violation->fault);
+  if (violation) Terminate(violation->code, violation->fault);
 }
 
 void Http2Server::ReceiveEof(SteadyTime now) {
@@ -81,7 +81,7 @@ Http2Server::Stream* Http2Server::Find(std::int32_t id) {
 void Http2Server::BeginRequest(std::int32_t id) {
   if (!fault_.empty()) return;
   if (goaway_received_) {
-    // nghttp2 would not even read it, unless it came with the GOAWAY or other streams are open.
+    // nghttp2 reads it only if it came with the GOAWAY or if other streams are open.
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
     return;
   }
@@ -92,7 +92,7 @@ bool Http2Server::CountField(std::string_view name, std::string_view value) {
   constexpr std::size_t kFieldOverhead = 32;  // as RFC 9113 counts SETTINGS_MAX_HEADER_LIST_SIZE
   block_bytes_ += name.size() + value.size() + kFieldOverhead;
   if (block_bytes_ <= kMaxHeadFactor * context_.options.max_header_bytes) return true;
-  Cut(NGHTTP2_ENHANCE_YOUR_CALM, "head far too large");
+  Terminate(NGHTTP2_ENHANCE_YOUR_CALM, "header block far too large");
   return false;
 }
 
@@ -114,7 +114,7 @@ void Http2Server::AddField(Stream& stream, std::string_view name, std::string_vi
     request.authority = value;
   } else if (name == "content-length") {
     std::size_t length = 0;
-    // nghttp2 has seen to it that this is a number.
+    // nghttp2 has checked that this is a number.
     std::from_chars(value.data(), value.data() + value.size(), length);
     stream.length = length;
   } else if (name == "expect") {
@@ -128,8 +128,8 @@ void Http2Server::EndHead(Stream& stream, bool end_stream) {
   stream.ended = end_stream;
   if (stream.rejection != 0) return Reject(stream, stream.rejection);
   if (!fault_.empty()) return;
-  // Not handed over yet: a reset may be among the bytes that have come with it, and then nobody has
-  // done any work for it.
+  // Dispatched later: the bytes that came with it may contain a reset, and then the request causes
+  // no work.
   waiting_.push_back(stream.id);
 }
 
@@ -188,7 +188,8 @@ void Http2Server::Consume(Stream& stream) {
 void Http2Server::DropBody(Stream& stream) {
   stream.body_state = Stream::Body::kDone;
   stream.body = {};
-  // The stream gets no window, so that little more comes; the others must not suffer.
+  // The window of the stream stays closed, so that the client sends little more of it. The window
+  // of the connection is opened for the other streams.
   if (const std::size_t bytes = std::exchange(stream.unconsumed, 0); bytes > 0)
     nghttp2_session_consume_connection(session_, bytes);
 }
@@ -237,7 +238,7 @@ void Http2Server::OnResponse(PendingResponse& response, SteadyTime now) {
   if (!stream->submitted) return UpdateFromHandler(*stream);
   response.Acknowledge();
   if (response.Read(nullptr, 0).aborted) {
-    // Now, and not when the peer has room for more of it.
+    // At once, and not only when the client opens its window.
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
   } else if (stream->deferred) {
     stream->deferred = false;
@@ -254,7 +255,7 @@ void Http2Server::SubmitResponse(Stream& stream) {
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
     return;
   }
-  // Answered without the body, or with a part of it.
+  // The handler responds without the body, or before all of it was read.
   DropBody(stream);
   stream.response->DropBody();
   MakeSendable(head->status, head->headers);
@@ -290,13 +291,13 @@ void Http2Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
     while (out.size() < limit) {
       const std::uint8_t* data = nullptr;
       const ssize_t size = nghttp2_session_mem_send(session_, &data);
-      if (size < 0) Cut(NGHTTP2_INTERNAL_ERROR, "cannot be answered");
+      if (size < 0) Terminate(NGHTTP2_INTERNAL_ERROR, "nghttp2 cannot produce output");
       if (size <= 0) break;
       out.append(View(data, static_cast<std::size_t>(size)));
     }
     for (const std::shared_ptr<PendingResponse>& response : read_) response->NotifyDrained();
     read_.clear();
-    // What these are answered with at once is sent at once: nobody else calls for it.
+    // Responses that the handler sends within the call must be sent now: nothing else triggers it.
   } while (DispatchWaiting(&budget));
   if (context_.group->whole_bytes == 0) rate_.Restart(now);
 }
@@ -320,9 +321,9 @@ void Http2Server::Tick(SteadyTime now) {
   if (abandoned_ || !fault_.empty()) return;
   const ServerOptions& options = context_.options;
   if (!settings_received_ && now - idle_since_ >= options.header_timeout)
-    return Cut(NGHTTP2_SETTINGS_TIMEOUT, "no SETTINGS");
+    return Terminate(NGHTTP2_SETTINGS_TIMEOUT, "no SETTINGS frame received in time");
   if (guard_.in_block() && now - guard_.block_since() >= options.header_timeout)
-    return Cut(NGHTTP2_ENHANCE_YOUR_CALM, "a head took too long");
+    return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, "timed out while reading a header block");
   if (streams_.empty() && now - idle_since_ >= options.idle_timeout) Drain(now);
 
   std::vector<Stream*> late;
@@ -330,7 +331,7 @@ void Http2Server::Tick(SteadyTime now) {
   const auto is_too_slow = [&](ReadRate& rate) {
     return rate.IsTooSlow(now, options.write_timeout, options.min_read_bytes_per_second);
   };
-  bool connection_waits = false;  // a finite response, and not because of its stream
+  bool connection_waits = false;  // a finite response is delayed, and not by its stream
   for (const auto& [id, stream] : streams_) {
     const bool slow_body =
         stream->body_state == Stream::Body::kReading && now - stream->began >= options.body_timeout;
@@ -345,7 +346,7 @@ void Http2Server::Tick(SteadyTime now) {
   if (!connection_waits) {
     rate_.Restart(now);
   } else if (is_too_slow(rate_)) {
-    return Cut(NGHTTP2_ENHANCE_YOUR_CALM, "it reads too slowly");
+    return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, "the client reads responses too slowly");
   }
   for (const std::int32_t id : unwanted)
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
@@ -354,7 +355,8 @@ void Http2Server::Tick(SteadyTime now) {
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
     } else {
       DropBody(*stream);
-      stream->response->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
+      stream->response->GiveBody(
+          Status(StatusReason::kTimeout, "timed out while reading the request body"));
     }
   }
 }
@@ -362,8 +364,8 @@ void Http2Server::Tick(SteadyTime now) {
 void Http2Server::Drain(SteadyTime now) {
   now_ = now;
   if (abandoned_ || std::exchange(draining_, true)) return;
-  // What the peer sends after this is refused by nghttp2, and the peer knows from the
-  // number in GOAWAY that it may ask again elsewhere.
+  // nghttp2 ignores requests after this. The client knows from the last stream id in GOAWAY that it
+  // may retry them on another connection.
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
                         nullptr, 0);
@@ -375,7 +377,7 @@ void Http2Server::Drain(SteadyTime now) {
 
 void Http2Server::Abandon() {
   abandoned_ = true;
-  // Taken out first: whoever is told must not find half of them.
+  // Removed from the map first, because Release() calls callbacks, which must find it consistent.
   const auto streams = std::exchange(streams_, {});
   for (const auto& [id, stream] : streams)
     if (stream->response) stream->response->Release();
@@ -389,11 +391,11 @@ bool Http2Server::finished() const {
 }
 
 void Http2Server::Charge(TokenBucket& bucket, const TokenBucket::Limits& limits,
-                         std::string_view what) {
-  if (!bucket.TryTake(limits, now_)) Cut(NGHTTP2_ENHANCE_YOUR_CALM, what);
+                         std::string_view fault) {
+  if (!bucket.TryTake(limits, now_)) Terminate(NGHTTP2_ENHANCE_YOUR_CALM, fault);
 }
 
-void Http2Server::Cut(std::uint32_t code, std::string_view fault) {
+void Http2Server::Terminate(std::uint32_t code, std::string_view fault) {
   if (!fault_.empty()) return;
   fault_ = fault;
   nghttp2_session_terminate_session(session_, code);

@@ -33,7 +33,7 @@ int Http2Server::Callbacks::OnBeginFrame(nghttp2_session* /*session*/, const ngh
       break;
     case NGHTTP2_WINDOW_UPDATE:
       if (--self.updates_left_ < 0)
-        self.Cut(NGHTTP2_ENHANCE_YOUR_CALM, "too many WINDOW_UPDATE frames");
+        self.Terminate(NGHTTP2_ENHANCE_YOUR_CALM, "too many WINDOW_UPDATE frames");
       break;
     case NGHTTP2_SETTINGS:
       self.Charge(self.controls_, kControls, "too many SETTINGS frames");

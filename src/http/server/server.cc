@@ -64,9 +64,9 @@ void Warn(const LogFunction& log, std::string_view message, std::string_view why
   }
 }
 
-// Answers are gathered before they are sent, so the kernel need not wait for more; it
-// finds out in about a minute when a peer has vanished without a word; and it holds no
-// more than this for a peer that does not read.
+// Responses are collected before they are sent, so the kernel must not delay them. Keep-alive
+// probes detect in about a minute that a client has vanished. The kernel buffers no more than
+// kUnsentBytes for a client that does not read.
 void Configure(int socket) {
   constexpr int kKeepIdleSeconds = 30;
   constexpr int kKeepIntervalSeconds = 10;
@@ -196,7 +196,7 @@ class Loop {
     const SteadyTime now = SystemClock().Steady();
     entry->connection->OnReadable(now);
     MarkDirty(entry);
-    // Answers that were given at once go out with this round already.
+    // Includes responses that the handler has sent within the call.
     ProcessReady(now);
   }
 
