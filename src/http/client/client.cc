@@ -37,8 +37,9 @@ Result<std::unique_ptr<Client>> Client::Open(ClientOptions options) {
     return std::unique_ptr<Client>(
         new Client(std::make_unique<Impl>(std::move(options), *std::move(url), std::move(proxy))));
   } catch (const std::system_error& e) {
-    // No more threads, or no more file descriptors.
-    return Status(StatusReason::kInternalError, fmt::format("no HTTP client: {}", e.what()));
+    // Out of threads or file descriptors.
+    return Status(StatusReason::kInternalError,
+                  fmt::format("cannot start an HTTP client: {}", e.what()));
   }
 }
 
@@ -50,13 +51,13 @@ void Client::Cancel(CallId call) { impl_->Cancel(call); }
 
 Client::CallId Client::Fetch(Request request, CallOptions options,
                              std::function<void(Result<Response>)> done) {
-  // Somebody must collect the body, even for nobody.
+  // `fetched` must be set: it selects how the response is delivered.
   if (!done) done = [](const Result<Response>&) {};
   return impl_->Start(std::move(request), options, {{}, std::move(done)});
 }
 
 Result<Response> Client::Fetch(Request request, CallOptions options, std::stop_token stop) {
-  HERALD_CHECK(!impl_->OnThread(), "waiting in a callback would wait for ever");
+  HERALD_CHECK(!impl_->OnThread(), "a blocking Fetch() in a callback would wait for ever");
   struct Waiter {
     Mutex mu;
     CondVar ready;
@@ -67,7 +68,7 @@ Result<Response> Client::Fetch(Request request, CallOptions options, std::stop_t
     MutexLock lock(waiter.mu);
     waiter.result = std::move(result);
     waiter.done = true;
-    // Under the lock: the waiter is gone as soon as it can see the result.
+    // Under the lock: the waiter is destroyed as soon as its thread sees the result.
     waiter.ready.NotifyOne();
   });
   const std::stop_callback cancel(std::move(stop), [this, id] { Cancel(id); });

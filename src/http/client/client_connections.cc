@@ -55,7 +55,7 @@ void Client::Impl::ConnectIfNeeded() {
       ++(connection->http2() ? http2 : http1);
   }
   if (http2 > 0) {
-    // All its streams are taken.
+    // All their streams are in use.
     if (connecting > 0 || http2 >= kMaxHttp2Connections) return;
     const Time since = waiting_.front().waiting_since;
     const Time due =
@@ -67,7 +67,7 @@ void Client::Impl::ConnectIfNeeded() {
     return;
   }
   if (!expect_http1_) {
-    // Most likely one connection will be enough for all.
+    // Most likely one connection is enough for all calls.
     if (connecting == 0) Connect();
     return;
   }
@@ -99,7 +99,7 @@ Result<std::shared_ptr<const TlsClientContext>> Client::Impl::CurrentTls() {
     } catch (const std::exception& e) {
       tls = Status(StatusReason::kUnreachable, e.what());
     } catch (...) {
-      tls = Status(StatusReason::kUnreachable, "no TLS material");
+      tls = Status(StatusReason::kUnreachable, "reading the TLS material threw an exception");
     }
     if (!tls) return tls.error();
     if (!std::exchange(tls_check_set_, true))
@@ -110,7 +110,7 @@ Result<std::shared_ptr<const TlsClientContext>> Client::Impl::CurrentTls() {
   Result<std::shared_ptr<const TlsClientContext>> context = TlsClientContext::Make(*tls);
   if (!context) return context;
   if (tls_context_ != nullptr) {
-    Log(LogLevel::kInfo, "TLS material has changed", "");
+    Log(LogLevel::kInfo, "TLS material has changed, new connections will use it", "");
     for (const auto& connection : connections_) connection->Retire();
   }
   tls_ = *std::move(tls);
@@ -120,10 +120,10 @@ Result<std::shared_ptr<const TlsClientContext>> Client::Impl::CurrentTls() {
 
 void Client::Impl::CheckTls() {
   tls_check_set_ = false;
-  if (connections_.empty()) return;  // the next connection will ask
+  if (connections_.empty()) return;  // the next connection reads it
   if (const auto current = CurrentTls(); !current) {
-    // What there is goes on as long as it can; a file that is half written soon will be whole.
-    Log(LogLevel::kWarn, "TLS material cannot be read", current.error().message());
+    // Existing connections continue. A file that is being written will soon be complete.
+    Log(LogLevel::kWarn, "cannot read TLS material", current.error().message());
     if (!std::exchange(tls_check_set_, true))
       shared_.timers.Add(steady_clock::now() + shared_.options.tls_check_interval,
                          [this] { CheckTls(); });
@@ -141,12 +141,11 @@ void Client::Impl::OnConnectFailed(Time since, const std::string& cause) {
     return !other->connecting() && !other->draining();
   });
   if (others && !expect_http1_) {
-    // It was to be one more where all streams are taken.
+    // It was an extra connection, made because all streams are in use.
     no_extra_connection_before_ = steady_clock::now() + kStreamWaitAfterFailure;
     return;
   }
-  // Those that waited for it have had their try; only one of them where there are other
-  // connections to serve the rest.
+  // Calls that waited for it fail. If other connections can serve the rest, only one call fails.
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     Call& call = *it++;
     if (call.waiting_since > since) continue;

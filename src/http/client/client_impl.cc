@@ -84,7 +84,7 @@ Client::Impl::Impl(ClientOptions options, Url url, std::optional<Url> proxy)
 }
 
 Client::Impl::~Impl() {
-  HERALD_CHECK(!OnThread(), "a client cannot be destroyed from one of its callbacks");
+  HERALD_CHECK(!OnThread(), "a client must not be destroyed from one of its callbacks");
   {
     MutexLock lock(mu_);
     stopping_ = true;
@@ -110,7 +110,7 @@ Client::CallId Client::Impl::Start(Request request, const CallOptions& options, 
 
 void Client::Impl::Cancel(CallId id) {
   if (OnThread()) {
-    // From a callback: what the codec has at hand already is not handed on any more.
+    // From a callback: data that the codec has already decoded is not delivered any more.
     if (const auto it = calls_.find(id); it != calls_.end() && !it->second.abandoned)
       it->second.abandoned = true;
     else if (it != calls_.end())
@@ -205,9 +205,9 @@ void Client::Impl::RunTask(const std::function<void()>& task) {
   try {
     task();
   } catch (const std::exception& e) {
-    Log(LogLevel::kError, "a posted task threw", e.what());
+    Log(LogLevel::kError, "posted task threw an exception", e.what());
   } catch (...) {
-    Log(LogLevel::kError, "a posted task threw", "");
+    Log(LogLevel::kError, "posted task threw an exception", "");
   }
 }
 
@@ -218,7 +218,7 @@ void Client::Impl::OnHead(CallId id, ResponseHead head) {
   call.head_seen = true;
   if (call.asked_gzip && head.headers.Get("content-encoding") == "gzip") {
     call.gzip = true;
-    // They describe what was on the wire, not what the caller gets.
+    // They describe the encoded body, not the one that the caller gets.
     head.headers.Remove("content-encoding");
     head.headers.Remove("content-length");
   }
@@ -236,9 +236,9 @@ void Client::Impl::OnHead(CallId id, ResponseHead head) {
   try {
     call.listener.callbacks.head(head);
   } catch (const std::exception& e) {
-    Log(LogLevel::kError, "a head callback threw", e.what());
+    Log(LogLevel::kError, "head callback threw an exception", e.what());
   } catch (...) {
-    Log(LogLevel::kError, "a head callback threw", "");
+    Log(LogLevel::kError, "head callback threw an exception", "");
   }
 }
 
@@ -269,9 +269,9 @@ void Client::Impl::Deliver(Call& call, std::string_view data) {
   try {
     call.listener.callbacks.data(data);
   } catch (const std::exception& e) {
-    Log(LogLevel::kError, "a data callback threw", e.what());
+    Log(LogLevel::kError, "data callback threw an exception", e.what());
   } catch (...) {
-    Log(LogLevel::kError, "a data callback threw", "");
+    Log(LogLevel::kError, "data callback threw an exception", "");
   }
 }
 
@@ -281,7 +281,7 @@ void Client::Impl::OnEnd(CallId id, ExchangeEnd end) {
   Call& call = it->second;
   call.connection = nullptr;
   if (!waiting_.empty()) last_end_ = steady_clock::now();
-  if (call.abandoned) return;  // it ends in AfterEvent(), or when its Cancel() is taken
+  if (call.abandoned) return;  // ends in AfterEvent(), or when its Cancel() is processed
   if (end.outcome == ExchangeEnd::Outcome::kWhole) {
     if (call.decoder != nullptr)
       if (const Status status = call.decoder->End(); !status.ok())
@@ -311,8 +311,8 @@ void Client::Impl::Abandon(Call& call, Status why) {
 void Client::Impl::Finish(Call& call, const Status& status) {
   shared_.timers.Cancel(call.deadline);
   if (call.is_linked()) call.unlink();
-  // Out of the map first, so that it is over for whatever the callback asks. It lives to
-  // the end of this scope.
+  // Removed from the map first, so that for the callback the call has ended. It lives to the end of
+  // this scope.
   const auto node = calls_.extract(call.id);
   call_count_.fetch_sub(1, std::memory_order_relaxed);
   try {
@@ -325,9 +325,9 @@ void Client::Impl::Finish(Call& call, const Status& status) {
       call.listener.callbacks.done(Annotated(call, status));
     }
   } catch (const std::exception& e) {
-    Log(LogLevel::kError, "a done callback threw", e.what());
+    Log(LogLevel::kError, "done callback threw an exception", e.what());
   } catch (...) {
-    Log(LogLevel::kError, "a done callback threw", "");
+    Log(LogLevel::kError, "done callback threw an exception", "");
   }
 }
 
@@ -349,7 +349,7 @@ void Client::Impl::AfterEvent() {
     StartWaiting();
     if (!waiting_.empty()) ConnectIfNeeded();
     for (const auto& connection : connections_) connection->Flush();
-    // One that closed may have given calls back, or failed to be what calls waited for.
+    // A closed connection may have put calls back into waiting_, or calls may have waited for it.
     const std::size_t closed =
         std::erase_if(connections_, [](const auto& connection) { return connection->closed(); });
     again = !abandoned_.empty() || (closed > 0 && !waiting_.empty());
