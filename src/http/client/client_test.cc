@@ -507,7 +507,7 @@ TEST(Client, ReportsAnswersThatAreCutOff) {
     const char* message;
   };
   const Case cases[] = {
-      {"closed at once", [](ScriptedConnection&) {}, "without a response"},
+      {"closed at once", [](ScriptedConnection&) {}, "without sending a response"},
       {"half a head", [](ScriptedConnection& w) { w.Write("HTTP/1.1 200 OK\r\nX"); },
        "in the middle"},
       {"truncated chunk",
@@ -531,7 +531,8 @@ TEST(Client, ReportsAnswersThatAreCutOff) {
       {"oversized head",
        [](ScriptedConnection& w) { w.Write("HTTP/1.1 200 OK\r\nX: " + std::string(300'000, 'x')); },
        "larger than 262144 bytes"},
-      {"rubbish", [](ScriptedConnection& w) { w.Write("\x16\x03\x01 rubbish"); }, "not HTTP/1.1"},
+      {"rubbish", [](ScriptedConnection& w) { w.Write("\x16\x03\x01 rubbish"); },
+       "not valid HTTP/1.1"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
@@ -747,9 +748,9 @@ TEST(Client, SurvivesCallbacksThatThrow) {
                        throw std::runtime_error("done");
                      }});
   EXPECT_EQ(journal.Await(1)[0], "OK");
-  EXPECT_EQ(log.Await(3),
-            (std::vector<std::string>{"a head callback threw", "a data callback threw",
-                                      "a done callback threw"}));
+  EXPECT_EQ(log.Await(3), (std::vector<std::string>{"head callback threw an exception",
+                                                    "data callback threw an exception",
+                                                    "done callback threw an exception"}));
   EXPECT_TRUE(client->Fetch({.target = "/"}, kPatient).has_value());
 }
 

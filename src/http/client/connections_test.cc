@@ -61,7 +61,7 @@ TEST(Client, GivesUpRepeatingAfterAWhile) {
   const auto client = OpenClient(Plain(peer));
   EXPECT_CONTAINS(
       FailureOf(*client, StatusReason::kUnreachable, {.timeout = kPatience, .repeatable = true}),
-      "without a response");
+      "without sending a response");
   EXPECT_EQ(peer.connections(), 4);
 }
 

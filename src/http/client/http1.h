@@ -10,9 +10,9 @@
 
 namespace herald::http {
 
-// HTTP/1.1, one exchange at a time, no pipelining. A response's interim heads (1xx) are
-// skipped and its trailers dropped. After CONNECT that succeeded the connection belongs
-// to whoever asked for it: see TakeTunnelBytes().
+// HTTP/1.1, one exchange at a time, no pipelining. Interim responses (1xx) are skipped, and
+// trailers are dropped. After a successful CONNECT the connection is a tunnel: see
+// TakeTunnelBytes().
 //
 // Thread-confined.
 class Http1Client final : public ClientCodec {
@@ -25,7 +25,7 @@ class Http1Client final : public ClientCodec {
 
   bool CanStart() const override;
   void Start(std::uint64_t exchange, const Request& request) override;
-  // HTTP/1.1 has no way to give up a response but to close the connection.
+  // HTTP/1.1 can cancel a response only by closing the connection.
   void Cancel(std::uint64_t exchange) override;
   void Receive(std::string_view bytes) override;
   void ReceiveEnd(bool clean, std::string_view cause) override;
@@ -35,7 +35,7 @@ class Http1Client final : public ClientCodec {
   bool finished() const override { return state_ == State::kFinished; }
   void Shutdown() override;
 
-  // What followed the response to a CONNECT: the first bytes of the tunnel.
+  // The bytes after the response to a CONNECT: the first bytes of the tunnel.
   std::string TakeTunnelBytes() { return std::move(pending_); }
 
  private:
@@ -49,9 +49,9 @@ class Http1Client final : public ClientCodec {
   const std::size_t max_header_bytes_;
 
   State state_ = State::kIdle;
-  bool last_ = false;  // no exchange after this one
+  bool last_ = false;  // no exchange can start after this one
   std::uint64_t exchange_ = 0;
-  bool tunnel_ = false;  // this one is a CONNECT
+  bool tunnel_ = false;  // the request is a CONNECT
   bool expect_no_body_ = false;
   const Request* request_ = nullptr;  // until its body is sent
   std::string head_{};                // of the request, until it is sent
@@ -60,7 +60,7 @@ class Http1Client final : public ClientCodec {
   bool anything_received_ = false;
   int interim_responses_ = 0;
   std::unique_ptr<Parser> parser_;
-  std::string pending_{};  // bytes of which the parser has not seen enough
+  std::string pending_{};  // bytes that the parser could not process yet
 };
 
 }  // namespace herald::http

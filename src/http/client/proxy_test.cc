@@ -83,19 +83,19 @@ TEST(SocksClient, SaysWhyThereIsNoTunnel) {
     std::string response;
     const char* why;
   } kCases[] = {
-      {"", "HTTP/1.1 400", "does not speak SOCKS5"},
-      {"", Bytes("\4\0"), "does not speak SOCKS5"},
-      {"", Bytes("\5\xff"), "asks for a user and a password"},
-      {"u:p", Bytes("\5\xff"), "no way to log in"},
+      {"", "HTTP/1.1 400", "does not support SOCKS5"},
+      {"", Bytes("\4\0"), "does not support SOCKS5"},
+      {"", Bytes("\5\xff"), "requires a user name and a password"},
+      {"u:p", Bytes("\5\xff"), "does not support authentication"},
       {"", Bytes("\5\2"), "was not offered"},
       {"u:p", Bytes("\5\1"), "was not offered"},
-      {"u:p", Bytes("\5\2\1\1"), "did not accept"},
+      {"u:p", Bytes("\5\2\1\1"), "rejected the user name"},
       {std::string(256, 'u') + ":p", Bytes("\5\2"), "255 bytes"},
-      {"", welcome + "HT", "does not speak SOCKS5"},
+      {"", welcome + "HT", "does not support SOCKS5"},
       {"", welcome + "\5\5", "connection refused"},
       {"", welcome + "\5\2", "not allowed"},
       {"", welcome + "\5\x20", "error 32"},
-      {"", welcome + Bytes({"\5\0\0\7\0", 5}), "cannot be understood"},
+      {"", welcome + Bytes({"\5\0\0\7\0", 5}), "invalid address type"},
   };
   for (const auto& c : kCases) {
     const Status status = Socks("h", c.user_info)->Receive(c.response);

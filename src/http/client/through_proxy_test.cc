@@ -91,9 +91,10 @@ TEST(Client, SaysWhatTheProxySaid) {
     const char* message;
   };
   const Case cases[] = {
-      {"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "asks for a user and a password"},
-      {"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nbad", "answered 502 to CONNECT"},
-      {"rubbish", "not HTTP/1.1"},
+      {"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "requires a user name and a password"},
+      {"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nbad",
+       "rejected CONNECT with status 502"},
+      {"rubbish", "not valid HTTP/1.1"},
       {"", "closed the connection"},
   };
   for (const Case& c : cases) {

@@ -92,7 +92,7 @@ TEST(Client, RefusesCertificatesAndSaysWhy) {
        "valid for a.example, b.example, 10.0.0.1, not for 127.0.0.1"},
       {"only a common name",
        MakeTestCertificate({.subject = {{"CN", "127.0.0.1"}}, .names = ""}, &pki.authority),
-       "valid for no name at all, not for 127.0.0.1"},
+       "valid for no names, not for 127.0.0.1"},
       {"unknown CA", MakeTestCertificate({.subject = {{"CN", "x"}}}, &other),
        "signed by an unknown authority (CN = other CA)"},
       {"signed by itself", MakeTestCertificate({.subject = {{"CN", "self"}}}),
@@ -145,7 +145,7 @@ TEST(Client, SaysThatTheServerWantsACertificate) {
     const std::string message = FailureOf(*client);
     // A server that closes while we are still sending may take its own alert back.
     if (message.find("reset") == std::string::npos) {
-      EXPECT_CONTAINS(message, "the server asks for a client certificate");
+      EXPECT_CONTAINS(message, "the server requires a client certificate");
     }
     EXPECT_CONTAINS(message, peer.url());
   }
@@ -221,7 +221,7 @@ TEST(Client, SaysThatTheServerDoesNotSpeakTls) {
   ClientOptions options;
   options.url = "https://127.0.0.1:" + std::to_string(peer.port());
   const auto client = OpenClient(options);
-  EXPECT_CONTAINS(FailureOf(*client), options.url + ": the server does not speak TLS");
+  EXPECT_CONTAINS(FailureOf(*client), options.url + ": the server does not use TLS");
 }
 
 TEST(Client, DoesNotTakeACutTlsConnectionForTheEndOfABody) {

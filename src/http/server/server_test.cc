@@ -859,7 +859,7 @@ TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
   const TestCertificate renewed = MakeTestCertificate({.subject = {{"CN", "renewed"}}}, &ca_);
   const Status mismatch = server->SetTls({.certificate = renewed.certificate, .key = server_.key});
   EXPECT_FALSE(mismatch.ok());
-  EXPECT_NE(mismatch.message().find("does not belong"), std::string::npos) << mismatch.message();
+  EXPECT_NE(mismatch.message().find("does not match"), std::string::npos) << mismatch.message();
   {
     Wire wire(server->port());
     ASSERT_TRUE(wire.Handshake({.ca = ca_.certificate}));
@@ -884,9 +884,9 @@ TEST_F(TlsTest, BadTextsAreRefusedWithAReason) {
       {{.certificate = "garbage", .key = server_.key}, "the certificate cannot be read"},
       {{.certificate = server_.certificate, .key = ""}, "the private key cannot be read"},
       {{.certificate = server_.certificate, .key = other.key},
-       "the private key does not belong to the certificate"},
+       "the private key does not match the certificate"},
       {{.certificate = server_.certificate, .key = server_.key, .client_ca = "garbage"},
-       "the clients' CA cannot be read"},
+       "the client CA cannot be read"},
   };
   for (const Case& c : cases) {
     ServerOptions options;

@@ -14,9 +14,9 @@
 namespace herald::http {
 namespace {
 
-BioPtr Reader(std::string_view text) {
-  const std::size_t size = std::min<std::size_t>(text.size(), INT_MAX);
-  BioPtr bio(BIO_new_mem_buf(text.data(), static_cast<int>(size)));
+BioPtr Reader(std::string_view pem) {
+  const std::size_t size = std::min<std::size_t>(pem.size(), INT_MAX);
+  BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(size)));
   HERALD_CHECK(bio != nullptr);
   return bio;
 }
@@ -27,7 +27,7 @@ BioPtr Writer() {
   return bio;
 }
 
-// OpenSSL would otherwise ask at the terminal.
+// Without this, OpenSSL would prompt on the terminal.
 int NoPassphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*user*/) { return -1; }
 
 }  // namespace
