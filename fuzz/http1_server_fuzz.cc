@@ -39,7 +39,7 @@ void CheckBounds(const Request& request, const ServerOptions& options) {
 }
 
 // Answers in a way that depends on the request only. WebSockets stay open.
-void Answer(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>* open) {
+void Respond(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>* open) {
   if (received.request.websocket) {
     received.responder->Start({.status = 101, .headers = {{"sec-websocket-accept", "x"}}});
     open->push_back(std::move(received.responder));
@@ -69,7 +69,7 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
   {
     std::vector<std::shared_ptr<Responder>> open;
     Http1Server server(connection.context(), connection.now());
-    const auto answer = [&] {
+    const auto respond = [&] {
       for (;;) {
         while (!connection.requests.empty()) {
           FakeConnection::Received received = connection.Take();
@@ -79,7 +79,7 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
           for (const Headers::Field& field : received.request.headers)
             text += "\n" + field.name + ": " + field.value;
           requests.push_back(std::move(text));
-          Answer(std::move(received), &open);
+          Respond(std::move(received), &open);
         }
         connection.Send(server);
         if (connection.requests.empty()) return;
@@ -88,13 +88,13 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
     while (!input.empty()) {
       server.Receive(input.substr(0, piece), connection.now());
       input.remove_prefix(std::min(piece, input.size()));
-      answer();
+      respond();
     }
     connection.clock.Advance(std::chrono::minutes(10));
     server.Tick(connection.now());
-    answer();
+    respond();
     server.ReceiveEof(connection.now());
-    answer();
+    respond();
     // Everything has been answered, so nothing is left to wait for.
     if (!server.finished()) std::abort();
   }

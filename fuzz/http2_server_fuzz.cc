@@ -37,7 +37,7 @@ std::string Text(const Request& request, const ServerOptions& options) {
   return text + "\n" + request.body;
 }
 
-void Answer(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>& kept) {
+void Respond(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>& kept) {
   switch (received.request.target.size() % 5) {
     case 0:
       received.responder->Send({.body = std::string(3000, 'x')});
@@ -71,7 +71,7 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece, bool t
       server.Receive(input.substr(0, piece), connection.now());
       input.remove_prefix(std::min(piece, input.size()));
       if (!talk) continue;
-      while (!connection.requests.empty()) Answer(connection.Take(), kept);
+      while (!connection.requests.empty()) Respond(connection.Take(), kept);
       connection.Send(server);
     }
     for (const FakeConnection::Received& received : connection.requests)

@@ -18,13 +18,13 @@ using std::chrono::milliseconds;
 TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
   for (const bool repeatable : {false, true}) {
     Journal journal;
-    TestPeer peer([&](TestWire& wire, int number) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int number) {
       // The first connection serves one request, and dies on the second.
       for (int i = 0; number > 0 || i < 2; ++i) {
         if (wire.ReadRequest().empty()) return;
         journal.Add(std::to_string(number));
         if (number == 0 && i == 1) return;
-        wire.Write(Http1Answer("x"));
+        wire.Write(Http1Response("x"));
       }
     });
     const auto client = OpenClient(Plain(peer));
@@ -40,9 +40,9 @@ TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
 
 TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
   Journal journal;
-  TestPeer peer([&](TestWire& wire, int number) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
     if (wire.ReadRequest().empty()) return;
-    wire.Write(Http1Answer("x"));
+    wire.Write(Http1Response("x"));
     wire.Cut();
     journal.Add("cut " + std::to_string(number));
   });
@@ -57,16 +57,16 @@ TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
 }
 
 TEST(Client, GivesUpRepeatingAfterAWhile) {
-  TestPeer peer([](TestWire& wire, int) { wire.ReadRequest(); });
+  ScriptedServer peer([](ScriptedConnection& wire, int) { wire.ReadRequest(); });
   const auto client = OpenClient(Plain(peer));
   EXPECT_CONTAINS(
       FailureOf(*client, StatusReason::kUnreachable, {.timeout = kPatience, .repeatable = true}),
-      "without an answer");
+      "without sending a response");
   EXPECT_EQ(peer.connections(), 4);
 }
 
 TEST(Client, NeverRepeatsWhatHasBeenAnswered) {
-  TestPeer peer([](TestWire& wire, int) {
+  ScriptedServer peer([](ScriptedConnection& wire, int) {
     wire.ReadRequest();
     wire.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
   });
@@ -77,8 +77,8 @@ TEST(Client, NeverRepeatsWhatHasBeenAnswered) {
 
 TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
   Journal journal;
-  TestPeer peer([&](TestWire& wire, int number) {
-    TestHttp2Peer(wire, {}, [&, number](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
+    ScriptedHttp2Server(wire, {}, [&, number](ScriptedHttp2Server& h2, const auto& stream) {
       journal.Add(std::to_string(number) + " " + stream.request.body);
       if (number == 0) {
         h2.GoAway(0, kNoError);  // none of them was looked at
@@ -87,7 +87,7 @@ TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
         h2.Stop();
         return;
       }
-      h2.Answer(stream.id, 200, stream.request.body);
+      h2.Respond(stream.id, 200, stream.request.body);
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -101,12 +101,12 @@ TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
 }
 
 TEST(Client, SaysWhetherTheServerMayHaveActed) {
-  std::atomic<bool> answers{true};
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const auto& stream) {
+  std::atomic<bool> responding{true};
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& h2, const auto& stream) {
       if (stream.request.target == "/break") return h2.wire().Reset();
       if (stream.request.target == "/refuse") return h2.Reset(stream.id, kRefusedStream);
-      if (answers) h2.Answer(stream.id, 200, "");
+      if (responding) h2.Respond(stream.id, 200, "");
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -118,7 +118,7 @@ TEST(Client, SaysWhetherTheServerMayHaveActed) {
   ASSERT_TRUE(client->Fetch({.target = "/"}, kPatient).has_value());
   EXPECT_FALSE(unprocessed("/break"));
   EXPECT_TRUE(unprocessed("/refuse"));
-  answers = false;
+  responding = false;
   EXPECT_FALSE(unprocessed("/silent", {.timeout = std::chrono::milliseconds(20)}));
   // A call that was perhaps acted upon, and then found nobody to ask again.
   peer.StopListening();
@@ -129,13 +129,13 @@ TEST(Client, SaysWhetherTheServerMayHaveActed) {
 TEST(Client, GoesOverANewConnectionWhenTold) {
   Gate gate;
   Gate began;
-  TestPeer peer([&](TestWire& wire, int connection) {
-    TestHttp2Peer(wire, {}, [&, connection](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int connection) {
+    ScriptedHttp2Server(wire, {}, [&, connection](ScriptedHttp2Server& h2, const auto& stream) {
       if (stream.request.target == "/slow") {
         began.Open();
         gate.Await();
       }
-      h2.Answer(stream.id, 200, std::to_string(connection));
+      h2.Respond(stream.id, 200, std::to_string(connection));
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -156,12 +156,12 @@ TEST(Client, GoesOverANewConnectionWhenTold) {
 
 TEST(Client, RepeatsARefusedStreamOnTheSameConnection) {
   int requests = 0;
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& h2, const auto& stream) {
       if (++requests == 1)
         h2.Reset(stream.id, kRefusedStream);
       else
-        h2.Answer(stream.id, 200, "x");
+        h2.Respond(stream.id, 200, "x");
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -172,29 +172,29 @@ TEST(Client, RepeatsARefusedStreamOnTheSameConnection) {
 TEST(Client, FinishesOldCallsAndStartsNewOnesElsewhereWhenTheServerDrains) {
   Journal journal;
   Gate gate;
-  TestPeer peer([&](TestWire& wire, int number) {
-    TestHttp2Peer(wire, {}, [&, number](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
+    ScriptedHttp2Server(wire, {}, [&, number](ScriptedHttp2Server& h2, const auto& stream) {
       if (number == 0) {
         h2.GoAway(kLastPossibleStream, kNoError);
         h2.Flush();
         journal.Add("draining");
         gate.Await();
       }
-      h2.Answer(stream.id, 200, std::to_string(number));
+      h2.Respond(stream.id, 200, std::to_string(number));
     }).Run();
     journal.Add("closed " + std::to_string(number));
   });
   const auto client = OpenClient(PlainHttp2(peer));
-  Journal answers;
+  Journal responses;
   client->Fetch({.target = "/old"}, kPatient,
-                [&](const Result<Response>& r) { answers.Add("old " + r.value().body); });
+                [&](const Result<Response>& r) { responses.Add("old " + r.value().body); });
   journal.Await(1);
   // The GOAWAY is on its way; sooner or later calls go elsewhere, and none fails.
   Result<Response> response = client->Fetch({.target = "/new"}, {.timeout = milliseconds(10)});
   while (!response) response = client->Fetch({.target = "/new"}, {.timeout = milliseconds(10)});
   EXPECT_EQ(response->body, "1");
   gate.Open();
-  EXPECT_EQ(answers.Await(1)[0], "old 0");
+  EXPECT_EQ(responses.Await(1)[0], "old 0");
   EXPECT_EQ(journal.Await(2)[1], "closed 0");
 }
 
@@ -203,7 +203,7 @@ TEST(Client, FinishesOldCallsAndStartsNewOnesElsewhereWhenTheServerDrains) {
 TEST(Client, ClosesIdleConnections) {
   for (const bool http2 : {false, true}) {
     Journal journal;
-    TestPeer peer([&](TestWire& wire, int number) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int number) {
       http2 ? ServeHttp2(wire, number) : ServeHttp1(wire, number);
       journal.Add("closed");
     });
@@ -218,10 +218,10 @@ TEST(Client, ClosesIdleConnections) {
 }
 
 TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer h2(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server h2(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
       if (stream.request.target == "/watch") return p.Begin(stream.id, 200);
-      p.Answer(stream.id, 200, std::to_string(p.pings()));
+      p.Respond(stream.id, 200, std::to_string(p.pings()));
     });
     h2.Run();
   });
@@ -243,9 +243,9 @@ TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
 }
 
 TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
-      p.Answer(stream.id, 200, std::to_string(p.pings()));
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
+      p.Respond(stream.id, 200, std::to_string(p.pings()));
     }).Run();
   });
   ClientOptions options = PlainHttp2(peer);
@@ -259,13 +259,13 @@ TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
   later.get_future().wait();
   const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
-  // One, where a machine was too slow for an answer within 100 ms.
+  // One, where a machine was too slow for a response within 100 ms.
   EXPECT_LE(std::stoi(response->body), 1);
 }
 
 TEST(Client, GivesUpAConnectionThatDoesNotAnswerPings) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer h2(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server h2(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
       p.Begin(stream.id, 200);
       p.Flush();
       p.Stop();  // reads no more, but stays

@@ -102,7 +102,7 @@ TEST(Http1Client, SendsALargeBodyInPieces) {
   EXPECT_EQ(all.size(), all.find("\r\n\r\n") + 4 + request.body.size());
 }
 
-// Each answer comes whole, and then again one byte at a time: both must say the same.
+// Each response comes whole, and then again one byte at a time: both must say the same.
 TEST(Http1Client, ReadsAnswers) {
   struct Case {
     const char* name;
@@ -161,25 +161,25 @@ TEST(Http1Client, RefusesWhatIsNoAnswer) {
   };
   const std::string ok = "HTTP/1.1 200 OK\r\n";
   const Case cases[] = {
-      {"TLS alert", std::string("\x15\x03\x01\x00\x02\x02\x46", 7), "broken", "not HTTP/1.1"},
-      {"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n", "broken", "not HTTP/1.1"},
-      {"status of two digits", "HTTP/1.1 20 OK\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"status below 100", "HTTP/1.1 051 OK\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"status of letters", "HTTP/1.1 abc OK\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"version", "HTTP/3.0 200 OK\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"space in a name", ok + "Bad Name: x\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"control character", ok + "X: a\x01z\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"negative length", ok + "Content-Length: -1\r\n\r\n", "broken", "not HTTP/1.1"},
+      {"TLS alert", std::string("\x15\x03\x01\x00\x02\x02\x46", 7), "broken", "not valid HTTP/1.1"},
+      {"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n", "broken", "not valid HTTP/1.1"},
+      {"status of two digits", "HTTP/1.1 20 OK\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"status below 100", "HTTP/1.1 051 OK\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"status of letters", "HTTP/1.1 abc OK\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"version", "HTTP/3.0 200 OK\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"space in a name", ok + "Bad Name: x\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"control character", ok + "X: a\x01z\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"negative length", ok + "Content-Length: -1\r\n\r\n", "broken", "not valid HTTP/1.1"},
       {"two lengths", ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n", "broken",
-       "not HTTP/1.1"},
+       "not valid HTTP/1.1"},
       {"length and chunked", ok + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-       "broken", "not HTTP/1.1"},
+       "broken", "not valid HTTP/1.1"},
       {"huge length", ok + "Content-Length: 99999999999999999999999\r\n\r\n", "broken",
-       "not HTTP/1.1"},
+       "not valid HTTP/1.1"},
       {"chunk size", ok + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "head 200; broken",
-       "not HTTP/1.1"},
+       "not valid HTTP/1.1"},
       {"chunk end", ok + "Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
-       "head 200; data a; broken", "not HTTP/1.1"},
+       "head 200; data a; broken", "not valid HTTP/1.1"},
       {"large head", ok + "X: " + std::string(2000, 'x'), "broken", "larger than 1024 bytes"},
       {"many fields",
        ok +
@@ -226,7 +226,7 @@ TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
   };
   const std::string ok = "HTTP/1.1 200 OK\r\n";
   const Case cases[] = {
-      {"nothing", "", true, "broken", "without an answer"},
+      {"nothing", "", true, "broken", "without sending a response"},
       {"half a head", "HTTP/1.1 200", true, "broken", "in the middle"},
       {"half a body", ok + "Content-Length: 5\r\n\r\nab", true, "head 200; data ab; broken",
        "in the middle"},
@@ -234,7 +234,8 @@ TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
        "head 200; data ab; broken", "in the middle"},
       {"no last chunk", ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", true,
        "head 200; data ab; broken", "in the middle"},
-      {"only an interim answer", "HTTP/1.1 100 Continue\r\n\r\n", true, "broken", "in the middle"},
+      {"only an interim response", "HTTP/1.1 100 Continue\r\n\r\n", true, "broken",
+       "in the middle"},
       {"until the end", ok + "\r\nabc", true, "head 200; data abc; whole", ""},
       {"until an end that proves nothing", ok + "\r\nabc", false, "head 200; data abc; broken",
        "reset"},

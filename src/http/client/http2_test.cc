@@ -171,7 +171,7 @@ TEST(Http2Client, OpensWithThePrefaceAndRefusesPushes) {
   EXPECT_EQ(h.Log(), "1 broken");
 }
 
-// Each answer comes whole, and then again in small pieces: both must say the same. Not
+// Each response comes whole, and then again in small pieces: both must say the same. Not
 // byte by byte, because the nghttp2 of Debian 12 takes every read in which a CONTINUATION
 // is not yet whole for another one, and allows eight.
 TEST(Http2Client, ReadsAnswers) {
@@ -529,7 +529,7 @@ TEST(Http2Client, AnswersPingsAndAsksItself) {
 
 TEST(Http2Client, SaysGoodbye) {
   Harness h;
-  h.codec.Goodbye();
+  h.codec.Shutdown();
   EXPECT_FALSE(h.codec.CanStart());
   const std::vector<Sent> sent = h.TakeFrames();
   ASSERT_EQ(sent.size(), 1U);

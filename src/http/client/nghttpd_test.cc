@@ -14,7 +14,7 @@
 #include "base/testing/free_port.h"
 #include "base/testing/temporary_directory.h"
 #include "http/client/client.h"
-#include "http/testing/peer.h"
+#include "http/testing/scripted_server.h"
 
 namespace herald::http {
 namespace {

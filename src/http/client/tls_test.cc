@@ -12,11 +12,11 @@ namespace {
 using std::chrono::milliseconds;
 
 // A server that only serves who shows a certificate, and writes down who did.
-TestPeer::Tls AskingWho(const Pki& pki) {
+ScriptedServer::Tls AskingWho(const Pki& pki) {
   return {.certificate = pki.server, .client_ca = pki.authority.certificate, .protocols = {"h2"}};
 }
-TestPeer::Script NoteWho(Journal& journal) {
-  return [&journal](TestWire& wire, int number) {
+ScriptedServer::Script NoteWho(Journal& journal) {
+  return [&journal](ScriptedConnection& wire, int number) {
     journal.Add(wire.client_name());
     ServeEither(wire, number);
   };
@@ -37,12 +37,12 @@ TEST(Client, SpeaksWhatAlpnChoseOverTls) {
   };
   for (const Case& c : cases) {
     Journal journal;
-    TestPeer peer(
-        [&](TestWire& wire, int number) {
+    ScriptedServer peer(
+        [&](ScriptedConnection& wire, int number) {
           journal.Add(wire.alpn());
           ServeEither(wire, number);
         },
-        TestPeer::Tls{.certificate = pki.server, .protocols = c.protocols});
+        ScriptedServer::Tls{.certificate = pki.server, .protocols = c.protocols});
     ClientOptions options = Secure(peer, {.ca = pki.authority.certificate});
     options.allow_http2 = c.allow_http2;
     const auto client = OpenClient(options);
@@ -57,7 +57,8 @@ TEST(Client, SpeaksWhatAlpnChoseOverTls) {
 
 TEST(Client, MovesLargeBodiesOverTls) {
   const Pki pki;
-  TestPeer peer(ServeEither, TestPeer::Tls{.certificate = pki.server, .protocols = {"h2"}});
+  ScriptedServer peer(ServeEither,
+                      ScriptedServer::Tls{.certificate = pki.server, .protocols = {"h2"}});
   const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate}));
   std::string body;
   for (int i = 0; body.size() < 5'000'000; ++i) body += std::to_string(i);
@@ -91,7 +92,7 @@ TEST(Client, RefusesCertificatesAndSaysWhy) {
        "valid for a.example, b.example, 10.0.0.1, not for 127.0.0.1"},
       {"only a common name",
        MakeTestCertificate({.subject = {{"CN", "127.0.0.1"}}, .names = ""}, &pki.authority),
-       "valid for no name at all, not for 127.0.0.1"},
+       "valid for no names, not for 127.0.0.1"},
       {"unknown CA", MakeTestCertificate({.subject = {{"CN", "x"}}}, &other),
        "signed by an unknown authority (CN = other CA)"},
       {"signed by itself", MakeTestCertificate({.subject = {{"CN", "self"}}}),
@@ -99,7 +100,7 @@ TEST(Client, RefusesCertificatesAndSaysWhy) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    TestPeer peer(ServeEither, TestPeer::Tls{.certificate = c.server});
+    ScriptedServer peer(ServeEither, ScriptedServer::Tls{.certificate = c.server});
     {
       const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate}));
       const std::string message = FailureOf(*client);
@@ -116,7 +117,7 @@ TEST(Client, VerifiesTheNameItWasToldToExpect) {
   const Pki pki;
   const TestCertificate certificate =
       MakeTestCertificate({.names = "DNS:kubernetes.default"}, &pki.authority);
-  TestPeer peer(ServeEither, TestPeer::Tls{.certificate = certificate});
+  ScriptedServer peer(ServeEither, ScriptedServer::Tls{.certificate = certificate});
   const auto client = OpenClient(
       Secure(peer, {.ca = pki.authority.certificate, .server_name = "kubernetes.default"}));
   EXPECT_TRUE(client->Fetch({.target = "/x"}, kPatient).has_value());
@@ -125,7 +126,7 @@ TEST(Client, VerifiesTheNameItWasToldToExpect) {
 TEST(Client, ShowsItsCertificate) {
   const Pki pki;
   Journal journal;
-  TestPeer peer(NoteWho(journal), AskingWho(pki));
+  ScriptedServer peer(NoteWho(journal), AskingWho(pki));
   const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate,
                                                .certificate = pki.client.certificate,
                                                .key = pki.client.key}));
@@ -137,14 +138,14 @@ TEST(Client, SaysThatTheServerWantsACertificate) {
   const Pki pki;
   constexpr int kTls12 = 0x0303;
   for (const int version : {0, kTls12}) {
-    TestPeer peer(ServeEither, TestPeer::Tls{.certificate = pki.server,
-                                             .client_ca = pki.authority.certificate,
-                                             .max_version = version});
+    ScriptedServer peer(ServeEither, ScriptedServer::Tls{.certificate = pki.server,
+                                                         .client_ca = pki.authority.certificate,
+                                                         .max_version = version});
     const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate}));
     const std::string message = FailureOf(*client);
     // A server that closes while we are still sending may take its own alert back.
     if (message.find("reset") == std::string::npos) {
-      EXPECT_CONTAINS(message, "the server asks for a client certificate");
+      EXPECT_CONTAINS(message, "the server requires a client certificate");
     }
     EXPECT_CONTAINS(message, peer.url());
   }
@@ -154,7 +155,7 @@ TEST(Client, SaysWhatIsWrongWithItsOwnMaterial) {
   const Pki pki;
   const TestCertificate other = MakeTestCertificate({});
   const std::string bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-  TestPeer peer(ServeEither, TestPeer::Tls{.certificate = pki.server});
+  ScriptedServer peer(ServeEither, ScriptedServer::Tls{.certificate = pki.server});
   struct Case {
     ClientTls tls;
     const char* message;
@@ -191,7 +192,7 @@ TEST(Client, UsesNewTlsMaterialForTheNextConnection) {
   ClientTls tls{.ca = pki.authority.certificate,
                 .certificate = pki.client.certificate,
                 .key = pki.client.key};
-  TestPeer peer(NoteWho(journal), AskingWho(pki));
+  ScriptedServer peer(NoteWho(journal), AskingWho(pki));
   ClientOptions options = Plain(peer);
   options.tls = [&] {
     MutexLock lock(mu);
@@ -212,7 +213,7 @@ TEST(Client, UsesNewTlsMaterialForTheNextConnection) {
 }
 
 TEST(Client, SaysThatTheServerDoesNotSpeakTls) {
-  TestPeer peer([](TestWire& wire, int) {
+  ScriptedServer peer([](ScriptedConnection& wire, int) {
     wire.ReadSome();
     wire.Write("HTTP/1.1 400 Bad Request\r\n\r\n");
     wire.AwaitEnd();
@@ -220,19 +221,19 @@ TEST(Client, SaysThatTheServerDoesNotSpeakTls) {
   ClientOptions options;
   options.url = "https://127.0.0.1:" + std::to_string(peer.port());
   const auto client = OpenClient(options);
-  EXPECT_CONTAINS(FailureOf(*client), options.url + ": the server does not speak TLS");
+  EXPECT_CONTAINS(FailureOf(*client), options.url + ": the server does not use TLS");
 }
 
 TEST(Client, DoesNotTakeACutTlsConnectionForTheEndOfABody) {
   const Pki pki;
   for (const bool honest : {true, false}) {
-    TestPeer peer(
-        [&](TestWire& wire, int) {
+    ScriptedServer peer(
+        [&](ScriptedConnection& wire, int) {
           wire.ReadRequest();
           wire.Write("HTTP/1.1 200 OK\r\n\r\nuntil the end");
           if (honest) wire.CloseWrite();
         },
-        TestPeer::Tls{.certificate = pki.server});
+        ScriptedServer::Tls{.certificate = pki.server});
     const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate}));
     const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
     EXPECT_EQ(response.has_value(), honest);

@@ -46,11 +46,12 @@ class ServerConnectionTest : public testing::Test {
     connection_->OnReadable(now_);
     ASSERT_NE(responder_, nullptr);
   }
-  // Hands answers over and sends what the socket takes.
+  // Hands responses over and sends what the socket takes.
   void Flush() {
-    std::vector<std::shared_ptr<Answer>> answers;
-    ready_->Take(answers);
-    for (const std::shared_ptr<Answer>& answer : answers) connection_->OnAnswer(*answer, now_);
+    std::vector<std::shared_ptr<PendingResponse>> responses;
+    ready_->Take(responses);
+    for (const std::shared_ptr<PendingResponse>& response : responses)
+      connection_->OnResponse(*response, now_);
     connection_->Flush(now_);
   }
   // The client reads up to so much, and the server sends more.
@@ -114,7 +115,7 @@ TEST_F(ServerConnectionTest, AClientThatReadsAnAnswerInCrumbsIsCut) {
 
 TEST_F(ServerConnectionTest, AClientThatReadsTheEndOfAnAnswerInCrumbsIsCut) {
   Ask();
-  // All of it waits for the socket, and none in the answer.
+  // All of it waits for the socket, and none in the response.
   responder_->Send({.body = std::string(50'000, 'x')});
   Flush();
   EXPECT_EQ(responder_->queued(), 0U);

@@ -142,7 +142,7 @@ TEST_F(Http1ServerTest, SaysContinueOnceToWhoWaitsForIt) {
 
 TEST_F(Http1ServerTest, DoesNotSayContinueWhenTheBodyIsThere) {
   Ask("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab");
-  EXPECT_TRUE(Send().starts_with("HTTP/1.1 500 ")) << "the answer was dropped, no more";
+  EXPECT_TRUE(Send().starts_with("HTTP/1.1 500 ")) << "the response was dropped, no more";
 }
 
 TEST_F(Http1ServerTest, HeadHasTheLengthButNotTheBody) {
@@ -225,13 +225,13 @@ TEST_F(Http1ServerTest, GoesOnAsAWebSocketAndSaysGoodBye) {
 
 TEST_F(Http1ServerTest, AnswersPingsOfAWebSocketBetweenFrames) {
   auto [request, responder] = Ask(kOffer);
-  // Sent ahead of the answer, which is nobody's fault.
+  // Sent ahead of the response, which is nobody's fault.
   Receive(std::string("\x89\x81\0\0\0\0p", 7));
   responder->Start(kUpgrade);
   responder->Write(MakeChunk("\x81\x02hi"));
   std::string out = Send();
   ASSERT_TRUE(out.starts_with(kUpgraded));
-  // One answer of two frames, whichever came first.
+  // One response of two frames, whichever came first.
   out.erase(0, kUpgraded.size());
   out += Send();
   EXPECT_EQ(out, "\x81\x02hi\x8a\x01p");
@@ -248,7 +248,7 @@ TEST_F(Http1ServerTest, AWebSocketThatItsClientEndsIsTold) {
     std::string name;
     std::string sent;
     std::size_t limit;
-    std::string answer;
+    std::string response;
     bool fault;
   };
   const std::string good_bye("\x88\x80\0\0\0\0", 6);
@@ -270,7 +270,7 @@ TEST_F(Http1ServerTest, AWebSocketThatItsClientEndsIsTold) {
     connection.Send(codec, c.limit);
     codec.Receive(c.sent, connection.now());
     EXPECT_EQ(closed, 1);
-    EXPECT_EQ(connection.Send(codec), c.answer);
+    EXPECT_EQ(connection.Send(codec), c.response);
     EXPECT_TRUE(codec.finished());
     EXPECT_EQ(!codec.fault().empty(), c.fault);
   }

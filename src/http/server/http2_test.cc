@@ -296,7 +296,7 @@ TEST(Http2Server, AnswersAThousandStreamsInAnyOrder) {
     c.connection.requests.pop_back();
     responder->Send({.body = request.target});
   }
-  EXPECT_EQ(c.connection.wake_ups, 1) << "many answers cost one wake-up";
+  EXPECT_EQ(c.connection.wake_ups, 1) << "many responses cost one wake-up";
   c.Talk();
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(c.client.reply(ids.at(static_cast<std::size_t>(i))).body, fmt::format("/{}", i));
@@ -452,7 +452,7 @@ TEST(Http2Server, TellsWhoSendsTooLongABodyToStop) {
   const std::int32_t id = c.client.Ask("POST", "/", {}, std::string(1'000'000, 'x'));
   c.Talk();
   EXPECT_EQ(c.client.reply(id).status, "413");
-  EXPECT_FALSE(c.client.reply(id).closed) << "it should see the answer first";
+  EXPECT_FALSE(c.client.reply(id).closed) << "it should see the response first";
   c.Wait(Http2Server::kResetDelay);
   c.Talk();
   EXPECT_TRUE(c.client.reply(id).closed) << "by RST_STREAM, for the client was not done";
@@ -902,7 +902,7 @@ TEST(Http2Server, AnIdleConnectionIsToldToGoAfterItsTime) {
   c.Talk();
   auto received = c.connection.Take();
   c.Wait(std::chrono::hours(1));
-  EXPECT_FALSE(c.codec.finished()) << "an answer may take any time";
+  EXPECT_FALSE(c.codec.finished()) << "a response may take any time";
   received.responder->Send({});
   c.Talk();
   c.Wait(milliseconds(119'999));

@@ -201,7 +201,7 @@ bool Eventually(Predicate predicate) {
   return true;
 }
 
-// Gives answers from threads that are not the server's.
+// Gives responses from threads that are not the server's.
 class Workers {
  public:
   explicit Workers(int threads) {
@@ -859,7 +859,7 @@ TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
   const TestCertificate renewed = MakeTestCertificate({.subject = {{"CN", "renewed"}}}, &ca_);
   const Status mismatch = server->SetTls({.certificate = renewed.certificate, .key = server_.key});
   EXPECT_FALSE(mismatch.ok());
-  EXPECT_NE(mismatch.message().find("does not belong"), std::string::npos) << mismatch.message();
+  EXPECT_NE(mismatch.message().find("does not match"), std::string::npos) << mismatch.message();
   {
     Wire wire(server->port());
     ASSERT_TRUE(wire.Handshake({.ca = ca_.certificate}));
@@ -884,9 +884,9 @@ TEST_F(TlsTest, BadTextsAreRefusedWithAReason) {
       {{.certificate = "garbage", .key = server_.key}, "the certificate cannot be read"},
       {{.certificate = server_.certificate, .key = ""}, "the private key cannot be read"},
       {{.certificate = server_.certificate, .key = other.key},
-       "the private key does not belong to the certificate"},
+       "the private key does not match the certificate"},
       {{.certificate = server_.certificate, .key = server_.key, .client_ca = "garbage"},
-       "the clients' CA cannot be read"},
+       "the client CA cannot be read"},
   };
   for (const Case& c : cases) {
     ServerOptions options;
@@ -906,8 +906,8 @@ TEST_F(TlsTest, LargeBodiesComeThroughWhole) {
   wire.Write(fmt::format(
       "PUT / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.size()));
   wire.Write(body);
-  const std::string answer = wire.ReadAll();
-  EXPECT_TRUE(answer.ends_with(body));
+  const std::string response = wire.ReadAll();
+  EXPECT_TRUE(response.ends_with(body));
 }
 
 // ---- Clients that others have written.
@@ -970,12 +970,12 @@ TEST_F(OtherClientsTest, Nghttp) {
       fmt::format("nghttp -v --no-verify-peer -m 20 -d {}/body --expect-continue --trailer 'a: b' "
                   "'{}' || nghttp -v -m 20 -d {}/body --trailer 'a: b' '{}'",
                   folder_, url, folder_, url));
-  std::size_t answers = 0;
+  std::size_t responses = 0;
   for (std::size_t at = text.find(":status: 200"); at != std::string::npos;
        at = text.find(":status: 200", at + 1)) {
-    ++answers;
+    ++responses;
   }
-  EXPECT_EQ(answers, 20U) << text;
+  EXPECT_EQ(responses, 20U) << text;
 }
 
 TEST_F(OtherClientsTest, H2load) {

@@ -61,7 +61,7 @@ inline TestCertificate MakeTestCertificate(const TestCertificateOptions& options
     X509_set_issuer_name(x, X509_get_subject_name(x));
     HERALD_CHECK(X509_sign(x, key.get(), EVP_sha256()) > 0);
   }
-  return {.certificate = CertificateText(x), .key = PrivateKeyText(key.get())};
+  return {.certificate = CertificatePem(x), .key = PrivateKeyPem(key.get())};
 }
 
 }  // namespace herald::http

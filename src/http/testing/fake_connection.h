@@ -10,14 +10,14 @@
 
 #include "herald/base/clock.h"
 #include "http/response_head.h"
-#include "http/server/answer.h"
 #include "http/server/codec.h"
+#include "http/server/pending_response.h"
 
 namespace herald::http {
 
-// The connection of a codec under test: it keeps the requests, and carries answers and
+// The connection of a codec under test: it keeps the requests, and carries responses and
 // bytes when it is told to. Time stands still. Thread-confined.
-class FakeConnection final : public RequestSink {
+class FakeConnection final : public RequestReceiver {
  public:
   struct Received {
     Request request;
@@ -41,7 +41,7 @@ class FakeConnection final : public RequestSink {
         date(clock),
         ready(std::make_shared<ReadyList>([this] { ++wake_ups; })),
         counters(std::make_shared<ServerCounters>()),
-        group(std::make_shared<AnswerGroup>(ready, counters, 1, options.max_queued_bytes)) {}
+        group(std::make_shared<ResponseGroup>(ready, counters, 1, options.max_queued_bytes)) {}
 
   // Answers that nobody has taken would keep the list that keeps them.
   ~FakeConnection() override { ready->Close(); }
@@ -51,8 +51,8 @@ class FakeConnection final : public RequestSink {
   CodecContext context() { return {options, date, *this, group}; }
   SteadyTime now() const { return clock.Steady(); }
 
-  void OnRequest(Request request, const std::shared_ptr<Answer>& answer) override {
-    handler(std::move(request), peer, MakeResponder(answer));
+  void OnRequest(Request request, const std::shared_ptr<PendingResponse>& response) override {
+    handler(std::move(request), peer, MakeResponder(response));
   }
 
   // Takes the oldest request. REQUIRES: there is one
@@ -62,11 +62,12 @@ class FakeConnection final : public RequestSink {
     return received;
   }
 
-  // Carries the answers to the codec and returns up to `limit` bytes of what it sends.
+  // Carries the responses to the codec and returns up to `limit` bytes of what it sends.
   std::string Send(ServerCodec& codec, std::size_t limit = kNoLimit) {
-    std::vector<std::shared_ptr<Answer>> answers;
-    ready->Take(answers);
-    for (const std::shared_ptr<Answer>& answer : answers) codec.OnAnswer(*answer, now());
+    std::vector<std::shared_ptr<PendingResponse>> responses;
+    ready->Take(responses);
+    for (const std::shared_ptr<PendingResponse>& response : responses)
+      codec.OnResponse(*response, now());
     std::string out;
     codec.Produce(out, limit, now());
     return out;
@@ -78,11 +79,11 @@ class FakeConnection final : public RequestSink {
   const Peer peer{};
   Handler handler;  // may be replaced
   FakeClock clock;
-  DateText date;
+  DateValue date;
   int wake_ups = 0;
   const std::shared_ptr<ReadyList> ready;
   const std::shared_ptr<ServerCounters> counters;
-  const std::shared_ptr<AnswerGroup> group;
+  const std::shared_ptr<ResponseGroup> group;
   std::deque<Received> requests;
 };
 

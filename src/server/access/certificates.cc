@@ -96,7 +96,7 @@ http::X509Ptr NewCertificate(EVP_PKEY* key, std::string_view common_name, WallTi
 }
 
 Result<KeyPair> Encode(const X509* certificate, const EVP_PKEY* key) {
-  KeyPair pair{http::CertificateText(certificate), http::PrivateKeyText(key)};
+  KeyPair pair{http::CertificatePem(certificate), http::PrivateKeyPem(key)};
   if (pair.certificate.empty() || pair.key.empty())
     return OpenSslError("cannot encode a certificate");
   return pair;
@@ -329,10 +329,10 @@ Result<KeyPair> ReadOrMakeKeyPair(const std::string& folder, WallTime now) {
 std::string TrustAnchors(std::string_view chain) {
   const std::vector<http::X509Ptr> certificates = http::ReadCertificates(chain);
   if (certificates.size() == 1 && IsSelfSigned(certificates.front().get()))
-    return http::CertificateText(certificates.front().get());
+    return http::CertificatePem(certificates.front().get());
   std::string anchors;
   for (std::size_t i = 1; i < certificates.size(); ++i)
-    anchors += http::CertificateText(certificates[i].get());
+    anchors += http::CertificatePem(certificates[i].get());
   return anchors;
 }
 

@@ -79,7 +79,7 @@ TEST_F(CertificatesTest, MakesACaAndAServerCertificateOnce) {
   EXPECT_EQ(X509_get_extended_key_usage(leaf), std::uint32_t{XKU_SSL_SERVER});
   EXPECT_EQ(X509_check_ca(chain[1].get()), 1);
   EXPECT_NE(X509_get_key_usage(chain[1].get()) & KU_KEY_CERT_SIGN, 0U);
-  EXPECT_EQ(http::CertificateText(chain[1].get()), Text("ca.crt"));
+  EXPECT_EQ(http::CertificatePem(chain[1].get()), Text("ca.crt"));
   EXPECT_EQ(StrictlyVerified(first.certificate, Text("ca.crt"), now_), "ok");
   EXPECT_EQ(StrictlyVerified(first.certificate, Text("ca.crt"), now_, "example.com"),
             "hostname mismatch");

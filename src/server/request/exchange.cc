@@ -1,7 +1,6 @@
 #include "server/request/exchange.h"
 
 #include <fmt/core.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cctype>
@@ -146,45 +145,6 @@ void AddStatusHeaders(const Status& status, http::Headers* headers) {
 
 }  // namespace
 
-class Exchange::Gzip {
- public:
-  Gzip() {
-    constexpr int kGzipWindow = 15 + 16;  // the largest window, in gzip's format
-    constexpr int kMemoryLevel = 8;       // zlib's default
-    usable_ = deflateInit2(&stream_, kGzipLevel, Z_DEFLATED, kGzipWindow, kMemoryLevel,
-                           Z_DEFAULT_STRATEGY) == Z_OK;
-  }
-  ~Gzip() {
-    if (usable_) deflateEnd(&stream_);
-  }
-  Gzip(const Gzip&) = delete;
-  Gzip& operator=(const Gzip&) = delete;
-
-  // False where zlib has no memory.
-  bool usable() const { return usable_; }
-
-  // What comes next of the packed text; it may be nothing yet, unless this is the last piece.
-  std::string Pack(const std::string& piece, bool last) {
-    std::string out;
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
-    stream_.avail_in = static_cast<uInt>(piece.size());
-    do {
-      // Enough for the first round, but for what zlib still holds of the pieces before.
-      const std::size_t before = out.size();
-      out.resize(before + deflateBound(&stream_, static_cast<uLong>(piece.size())));
-      stream_.next_out = reinterpret_cast<Bytef*>(out.data() + before);
-      stream_.avail_out = static_cast<uInt>(out.size() - before);
-      deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH);
-    } while (stream_.avail_out == 0);
-    out.resize(out.size() - stream_.avail_out);
-    return out;
-  }
-
- private:
-  z_stream stream_{};
-  bool usable_ = false;
-};
-
 void AddCommonHeaders(const http::Request& request, std::string_view content_type,
                       http::Headers* headers) {
   const std::string* const audit = request.headers.Find("audit-id");
@@ -250,7 +210,7 @@ void Exchange::SendJson(int code, std::string json) {
 
 void Exchange::Send(int code, std::string_view content_type, std::string body) {
   http::Headers headers = TakeHeaders(content_type);
-  if (body.size() > kMinGzipBytes && BeginGzip(&headers)) body = gzip_->Pack(body, true);
+  if (body.size() > kMinGzipBytes && BeginGzip(&headers)) body = gzip_->Encode(body, true);
   responder_->Send({.status = code, .headers = std::move(headers), .body = std::move(body)});
 }
 
@@ -265,7 +225,7 @@ void Exchange::SendPiece(std::string_view content_type, std::string piece, bool 
     indenter_.Append(piece, &indented);
     piece = std::move(indented);
   }
-  if (gzip_) piece = gzip_->Pack(piece, last);
+  if (gzip_) piece = gzip_->Encode(piece, last);
   responder_->Write(std::make_shared<const std::string>(std::move(piece)));
 }
 
@@ -273,7 +233,7 @@ void Exchange::End() { responder_->End(); }
 
 bool Exchange::BeginGzip(http::Headers* headers) {
   if (!AcceptsGzip(request().headers)) return false;
-  auto gzip = std::make_unique<Gzip>();
+  auto gzip = std::make_unique<http::GzipEncoder>(kGzipLevel);
   if (!gzip->usable()) return false;
   gzip_ = std::move(gzip);
   headers->Add("content-encoding", "gzip");

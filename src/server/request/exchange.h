@@ -8,6 +8,7 @@
 
 #include "api/json/indent.h"
 #include "herald/base/status.h"
+#include "http/gzip.h"
 #include "http/message.h"
 #include "http/server/server.h"
 #include "http/url.h"
@@ -90,8 +91,6 @@ class Exchange {
   void StartWebSocket(http::Headers accepted);
 
  private:
-  class Gzip;
-
   http::Headers TakeHeaders(std::string_view content_type);
   // False: the body goes as it is. REQUIRES: called once at most
   bool BeginGzip(http::Headers* headers);
@@ -105,7 +104,7 @@ class Exchange {
   std::set<std::string> warned_;  // the same, to find repetitions
   std::size_t warning_runes_ = 0;
   http::Headers headers_;
-  std::unique_ptr<Gzip> gzip_;
+  std::unique_ptr<http::GzipEncoder> gzip_;
   JsonIndenter indenter_;
   bool started_ = false;  // a piece was sent
 };

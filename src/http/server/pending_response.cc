@@ -1,4 +1,4 @@
-#include "http/server/answer.h"
+#include "http/server/pending_response.h"
 
 #include <fmt/core.h>
 
@@ -13,39 +13,39 @@ namespace herald::http {
 namespace {
 
 Status BodyCancelled() {
-  return Status(StatusReason::kCancelled, "nobody waits for the body any more");
+  return Status(StatusReason::kCancelled, "the body of the request is no longer needed");
 }
 
 }  // namespace
 
-void ReadyList::Push(std::shared_ptr<Answer> answer) {
+void ReadyList::Push(std::shared_ptr<PendingResponse> response) {
   const MutexLock lock(mu_);
   if (!wake_) return;
-  ready_.push_back(std::move(answer));
+  ready_.push_back(std::move(response));
   if (ready_.size() == 1) wake_();
 }
 
-void ReadyList::Take(std::vector<std::shared_ptr<Answer>>& into) {
+void ReadyList::Take(std::vector<std::shared_ptr<PendingResponse>>& into) {
   const MutexLock lock(mu_);
   ready_.swap(into);
 }
 
 void ReadyList::Close() {
-  // Destroyed without the lock: an answer's end may run a user's destructors.
-  std::vector<std::shared_ptr<Answer>> ready;
+  // Destroyed without the lock: the destructor of a response may run destructors of the handler.
+  std::vector<std::shared_ptr<PendingResponse>> ready;
   const MutexLock lock(mu_);
   wake_ = nullptr;
   ready_.swap(ready);
 }
 
-Answer::Answer(std::shared_ptr<AnswerGroup> group, std::int32_t stream)
+PendingResponse::PendingResponse(std::shared_ptr<ResponseGroup> group, std::int32_t stream)
     : group_(std::move(group)), stream_(stream) {
   group_->counters->streams.fetch_add(1, std::memory_order_relaxed);
 }
 
-Answer::~Answer() { Release(); }
+PendingResponse::~PendingResponse() { Release(); }
 
-void Answer::ReadBody(BodyReader reader) {
+void PendingResponse::ReadBody(BodyReader reader) {
   bool push = false;
   auto wanted = std::make_unique<BodyReader>(std::move(reader));
   {
@@ -59,13 +59,13 @@ void Answer::ReadBody(BodyReader reader) {
   if (wanted) wanted->done(BodyCancelled());
 }
 
-bool Answer::wants_body() const {
+bool PendingResponse::wants_body() const {
   const MutexLock lock(mu_);
   return reader_ != nullptr;
 }
 
-bool Answer::ReserveBody(std::size_t bytes) {
-  // Only the codec takes the reader away, so it stays while the codec is here.
+bool PendingResponse::ReserveBody(std::size_t bytes) {
+  // Only the codec removes the reader, so it exists during this call.
   BodyReader* reader = nullptr;
   {
     const MutexLock lock(mu_);
@@ -73,11 +73,11 @@ bool Answer::ReserveBody(std::size_t bytes) {
   }
   if (bytes > reader->max_bytes) {
     GiveBody(Status(StatusReason::kRequestEntityTooLarge,
-                    fmt::format("the body is longer than {} bytes", reader->max_bytes)));
+                    fmt::format("the body is larger than {} bytes", reader->max_bytes)));
     return false;
   }
   if (reader->reserve && !reader->reserve(bytes)) {
-    GiveBody(Status(StatusReason::kTooManyRequests, "there is no room for the body"));
+    GiveBody(Status(StatusReason::kTooManyRequests, "no memory is left for the body"));
     return false;
   }
   reserved_ = bytes;
@@ -85,14 +85,14 @@ bool Answer::ReserveBody(std::size_t bytes) {
   return true;
 }
 
-bool Answer::GrowBody(std::size_t bytes) {
+bool PendingResponse::GrowBody(std::size_t bytes) {
   if (bytes <= reserved_) return true;
   constexpr std::size_t kFirstStep = std::size_t{64} * 1024;
   const std::size_t step = std::min(std::max(kFirstStep, 2 * reserved_), max_body_bytes_);
   return ReserveBody(std::max(bytes, step));
 }
 
-void Answer::GiveBody(Result<std::string> body) {
+void PendingResponse::GiveBody(Result<std::string> body) {
   std::unique_ptr<BodyReader> reader;
   {
     const MutexLock lock(mu_);
@@ -106,9 +106,9 @@ void Answer::GiveBody(Result<std::string> body) {
   }
 }
 
-void Answer::DropBody() { GiveBody(BodyCancelled()); }
+void PendingResponse::DropBody() { GiveBody(BodyCancelled()); }
 
-void Answer::Send(Response response) {
+void PendingResponse::Send(Response response) {
   bool push = false;
   {
     const MutexLock lock(mu_);
@@ -117,7 +117,7 @@ void Answer::Send(Response response) {
   Push(push);
 }
 
-bool Answer::SendLocked(Response response) {
+bool PendingResponse::SendLocked(Response response) {
   if (phase_ != Phase::kNothing || released_ || aborted_) return false;
   phase_ = Phase::kWhole;
   ended_ = true;
@@ -131,18 +131,18 @@ bool Answer::SendLocked(Response response) {
   return Schedule();
 }
 
-bool Answer::Charge(std::size_t bytes) {
+bool PendingResponse::Charge(std::size_t bytes) {
   const std::size_t before = Queued().fetch_add(bytes);
-  // One answer of whatever size is always welcome; of a stream, one piece that is not too large.
+  // One response of any size is always accepted; of a stream, one piece that is not too large.
   if (!is_stream() && before == queued_) return true;
   const bool is_exempt = !is_stream() || queued_ == 0;
-  const std::size_t factor = is_exempt ? AnswerGroup::kWholeFactor : 1;
+  const std::size_t factor = is_exempt ? ResponseGroup::kWholeFactor : 1;
   if (before + bytes <= factor * group_->max_queued_bytes) return true;
   group_->overflow = true;
   return false;
 }
 
-void Answer::Start(ResponseHead head) {
+void PendingResponse::Start(ResponseHead head) {
   bool push = false;
   std::function<void()> closed;
   {
@@ -158,7 +158,7 @@ void Answer::Start(ResponseHead head) {
   if (closed) closed();
 }
 
-std::size_t Answer::Write(Chunk chunk) {
+std::size_t PendingResponse::Write(Chunk chunk) {
   bool push = false;
   std::size_t queued = 0;
   {
@@ -175,7 +175,7 @@ std::size_t Answer::Write(Chunk chunk) {
   return queued;
 }
 
-void Answer::End() {
+void PendingResponse::End() {
   bool push = false;
   {
     const MutexLock lock(mu_);
@@ -186,37 +186,37 @@ void Answer::End() {
   Push(push);
 }
 
-void Answer::Abort() {
+void PendingResponse::Abort() {
   bool push = false;
-  std::function<void()> closed;  // dropped: who gives up need not be told
+  std::function<void()> closed;  // destroyed without being called: the caller knows
   {
     const MutexLock lock(mu_);
-    const bool cut_off = aborted_;  // for another reason, which still has to be told
+    const bool cut_off = aborted_;  // for another reason; `closed` is still to be called
     push = AbortLocked();
     if (aborted_ && !cut_off) closed.swap(closed_);
   }
   Push(push);
 }
 
-bool Answer::AbortLocked() {
+bool PendingResponse::AbortLocked() {
   if (ended_ || aborted_ || released_) return false;
   aborted_ = true;
   Discard();
   return Schedule();
 }
 
-std::size_t Answer::queued() const {
+std::size_t PendingResponse::queued() const {
   const MutexLock lock(mu_);
   return queued_;
 }
 
-std::size_t Answer::fair_share() const {
-  // Half of the bound is for the last piece of each, which may be a little too much.
+std::size_t PendingResponse::fair_share() const {
+  // Half of the limit is left for the last piece of each stream, which may exceed the share.
   const std::size_t streams = group_->streams.load(std::memory_order_relaxed);
   return group_->max_queued_bytes / 2 / std::max<std::size_t>(streams, 1);
 }
 
-void Answer::Observe(std::function<void()> drained, std::function<void()> closed) {
+void PendingResponse::Observe(std::function<void()> drained, std::function<void()> closed) {
   std::function<void()> call;
   {
     const MutexLock lock(mu_);
@@ -228,17 +228,17 @@ void Answer::Observe(std::function<void()> drained, std::function<void()> closed
   if (call) call();
 }
 
-void Answer::Abandon() {
+void PendingResponse::Abandon() {
   bool push = false;
   {
     const MutexLock lock(mu_);
-    if (phase_ == Phase::kNothing) push = SendLocked(PlainAnswer(500, ReasonPhrase(500)));
+    if (phase_ == Phase::kNothing) push = SendLocked(PlainResponse(500, ReasonPhrase(500)));
   }
   Push(push);
   Abort();
 }
 
-std::optional<Answer::Head> Answer::TakeHead() {
+std::optional<PendingResponse::Head> PendingResponse::TakeHead() {
   const MutexLock lock(mu_);
   if (phase_ == Phase::kNothing || head_taken_) return std::nullopt;
   head_taken_ = true;
@@ -249,7 +249,7 @@ std::optional<Answer::Head> Answer::TakeHead() {
               .finite = !is_stream()};
 }
 
-Answer::Piece Answer::Read(char* to, std::size_t max) {
+PendingResponse::Piece PendingResponse::Read(char* to, std::size_t max) {
   const MutexLock lock(mu_);
   Piece piece;
   while (first_ < chunks_.size() && piece.bytes < max) {
@@ -263,7 +263,7 @@ Answer::Piece Answer::Read(char* to, std::size_t max) {
     chunks_[first_].reset();
     ++first_;
   }
-  // Keeps the vector from growing for ever under a writer that never lets it run empty.
+  // Keeps the vector from growing without limit if it never becomes empty.
   constexpr std::size_t kCompactAt = 64;
   if (first_ == chunks_.size()) {
     chunks_.clear();
@@ -280,22 +280,22 @@ Answer::Piece Answer::Read(char* to, std::size_t max) {
   return piece;
 }
 
-bool Answer::is_between_pieces() const {
+bool PendingResponse::is_between_pieces() const {
   const MutexLock lock(mu_);
   return offset_ == 0;
 }
 
-void Answer::Hold() {
+void PendingResponse::Hold() {
   const MutexLock lock(mu_);
   scheduled_ = true;
 }
 
-void Answer::Acknowledge() {
+void PendingResponse::Acknowledge() {
   const MutexLock lock(mu_);
   scheduled_ = false;
 }
 
-void Answer::TellDrained() {
+void PendingResponse::NotifyDrained() {
   std::function<void()> drained;
   {
     const MutexLock lock(mu_);
@@ -306,7 +306,7 @@ void Answer::TellDrained() {
   if (drained) drained();
 }
 
-void Answer::Drain() {
+void PendingResponse::Drain() {
   std::function<void()> closed;
   {
     const MutexLock lock(mu_);
@@ -316,11 +316,11 @@ void Answer::Drain() {
   if (closed) closed();
 }
 
-void Answer::Release() {
+void PendingResponse::Release() {
   DropBody();
   std::function<void()> closed;
-  // Dropped, because they usually capture the Responder and with it ourselves; and
-  // without the lock, because of what else they capture.
+  // Destroyed here, because they usually capture the Responder and with it this object; without the
+  // lock, because of what else they may capture.
   std::function<void()> drained;
   std::function<void()> unused;
   {
@@ -337,17 +337,17 @@ void Answer::Release() {
   if (closed) closed();
 }
 
-bool Answer::Schedule() {
+bool PendingResponse::Schedule() {
   if (scheduled_) return false;
   scheduled_ = true;
   return true;
 }
 
-void Answer::Push(bool wanted) {
+void PendingResponse::Push(bool wanted) {
   if (wanted) group_->ready->Push(shared_from_this());
 }
 
-void Answer::Discard() {
+void PendingResponse::Discard() {
   Queued() -= queued_;
   queued_ = 0;
   chunks_.clear();
@@ -355,45 +355,46 @@ void Answer::Discard() {
   offset_ = 0;
 }
 
-std::atomic<std::size_t>& Answer::Queued() {
+std::atomic<std::size_t>& PendingResponse::Queued() {
   return is_stream() ? group_->streamed_bytes : group_->whole_bytes;
 }
 
-std::function<void()> Answer::TakeClosed() {
-  if (closed_told_ || !closed_) return {};
-  closed_told_ = true;
+std::function<void()> PendingResponse::TakeClosed() {
+  if (closed_notified_ || !closed_) return {};
+  closed_notified_ = true;
   return std::exchange(closed_, nullptr);
 }
 
 namespace {
 
-class AnswerResponder final : public Responder {
+class ResponderHandle final : public Responder {
  public:
-  explicit AnswerResponder(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}
-  ~AnswerResponder() override { answer_->Abandon(); }
-  AnswerResponder(const AnswerResponder&) = delete;
-  AnswerResponder& operator=(const AnswerResponder&) = delete;
+  explicit ResponderHandle(std::shared_ptr<PendingResponse> response)
+      : response_(std::move(response)) {}
+  ~ResponderHandle() override { response_->Abandon(); }
+  ResponderHandle(const ResponderHandle&) = delete;
+  ResponderHandle& operator=(const ResponderHandle&) = delete;
 
-  void ReadBody(BodyReader reader) override { answer_->ReadBody(std::move(reader)); }
-  void Send(Response response) override { answer_->Send(std::move(response)); }
-  void Start(ResponseHead head) override { answer_->Start(std::move(head)); }
-  std::size_t Write(Chunk chunk) override { return answer_->Write(std::move(chunk)); }
-  void End() override { answer_->End(); }
-  void Abort() override { answer_->Abort(); }
-  std::size_t queued() const override { return answer_->queued(); }
-  std::size_t fair_share() const override { return answer_->fair_share(); }
+  void ReadBody(BodyReader reader) override { response_->ReadBody(std::move(reader)); }
+  void Send(Response response) override { response_->Send(std::move(response)); }
+  void Start(ResponseHead head) override { response_->Start(std::move(head)); }
+  std::size_t Write(Chunk chunk) override { return response_->Write(std::move(chunk)); }
+  void End() override { response_->End(); }
+  void Abort() override { response_->Abort(); }
+  std::size_t queued() const override { return response_->queued(); }
+  std::size_t fair_share() const override { return response_->fair_share(); }
   void Observe(std::function<void()> drained, std::function<void()> closed) override {
-    answer_->Observe(std::move(drained), std::move(closed));
+    response_->Observe(std::move(drained), std::move(closed));
   }
 
  private:
-  const std::shared_ptr<Answer> answer_;
+  const std::shared_ptr<PendingResponse> response_;
 };
 
 }  // namespace
 
-std::shared_ptr<Responder> MakeResponder(std::shared_ptr<Answer> answer) {
-  return std::make_shared<AnswerResponder>(std::move(answer));
+std::shared_ptr<Responder> MakeResponder(std::shared_ptr<PendingResponse> response) {
+  return std::make_shared<ResponderHandle>(std::move(response));
 }
 
 }  // namespace herald::http

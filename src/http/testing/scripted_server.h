@@ -22,13 +22,13 @@ namespace herald::http {
 // that writes to a client that has gone goes on and ends.
 //
 // Thread-confined: to its script's thread, but for Cut().
-class TestWire {
+class ScriptedConnection {
  public:
   // Plain, or with `tls`, and then Handshake() comes first.
-  TestWire(int socket, ssl_ctx_st* tls);
-  ~TestWire();
-  TestWire(const TestWire&) = delete;
-  TestWire& operator=(const TestWire&) = delete;
+  ScriptedConnection(int socket, ssl_ctx_st* tls);
+  ~ScriptedConnection();
+  ScriptedConnection(const ScriptedConnection&) = delete;
+  ScriptedConnection& operator=(const ScriptedConnection&) = delete;
 
   bool Handshake();
   std::string alpn() const;
@@ -46,7 +46,7 @@ class TestWire {
   bool readable();
   // Closes so that the peer sees a reset.
   void Reset();
-  // Waits until the client has closed. For scripts that answer nothing.
+  // Waits until the client has closed. For scripts that response nothing.
   void AwaitEnd();
   // From another thread: everything ends.
   void Cut();
@@ -61,10 +61,10 @@ class TestWire {
 // A server that plays a script on each connection, on a thread of its own.
 //
 // Thread-safe.
-class TestPeer {
+class ScriptedServer {
  public:
   // The number of the connection counts from 0.
-  using Script = std::function<void(TestWire& wire, int connection)>;
+  using Script = std::function<void(ScriptedConnection& wire, int connection)>;
 
   struct Tls {
     TestCertificate certificate{};
@@ -73,11 +73,11 @@ class TestPeer {
     int max_version = 0;                   // OpenSSL's number; 0: any
   };
 
-  explicit TestPeer(Script script, std::optional<Tls> tls = std::nullopt);
+  explicit ScriptedServer(Script script, std::optional<Tls> tls = std::nullopt);
   // Cuts all connections and waits for the scripts.
-  ~TestPeer();
-  TestPeer(const TestPeer&) = delete;
-  TestPeer& operator=(const TestPeer&) = delete;
+  ~ScriptedServer();
+  ScriptedServer(const ScriptedServer&) = delete;
+  ScriptedServer& operator=(const ScriptedServer&) = delete;
 
   std::uint16_t port() const { return port_; }
   std::string url() const;  // by address
@@ -96,16 +96,16 @@ class TestPeer {
 
   mutable Mutex mu_;
   bool stopping_ GUARDED_BY(mu_) = false;
-  std::vector<std::shared_ptr<TestWire>> wires_ GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<ScriptedConnection>> wires_ GUARDED_BY(mu_);
   std::vector<std::thread> scripts_ GUARDED_BY(mu_);
   int connections_ GUARDED_BY(mu_) = 0;
   std::thread acceptor_;
 };
 
-// HTTP/2 on a wire: reads requests, answers them as told. A script calls Run().
+// HTTP/2 on a wire: reads requests and sends responses. A script calls Run().
 //
 // Thread-confined.
-class TestHttp2Peer {
+class ScriptedHttp2Server {
  public:
   struct Options {
     std::uint32_t max_streams = 100;
@@ -115,19 +115,19 @@ class TestHttp2Peer {
     std::int32_t id = 0;
     Request request{};
   };
-  // Called with each whole request; answers by the functions below, then or later.
-  using Handler = std::function<void(TestHttp2Peer& peer, const Stream& stream)>;
+  // Called with each whole request; responds by the functions below, then or later.
+  using Handler = std::function<void(ScriptedHttp2Server& peer, const Stream& stream)>;
 
-  TestHttp2Peer(TestWire& wire, Options options, Handler handler);
-  ~TestHttp2Peer();
-  TestHttp2Peer(const TestHttp2Peer&) = delete;
-  TestHttp2Peer& operator=(const TestHttp2Peer&) = delete;
+  ScriptedHttp2Server(ScriptedConnection& wire, Options options, Handler handler);
+  ~ScriptedHttp2Server();
+  ScriptedHttp2Server(const ScriptedHttp2Server&) = delete;
+  ScriptedHttp2Server& operator=(const ScriptedHttp2Server&) = delete;
 
   // Until the client has gone or Stop() was called.
   void Run();
   void Stop() { stopped_ = true; }
 
-  void Answer(std::int32_t stream, int status, std::string_view body, const Headers& headers = {});
+  void Respond(std::int32_t stream, int status, std::string_view body, const Headers& headers = {});
   // The head only; the body comes with Data().
   void Begin(std::int32_t stream, int status, const Headers& headers = {});
   void Data(std::int32_t stream, std::string_view piece, bool last);
@@ -135,7 +135,7 @@ class TestHttp2Peer {
   void GoAway(std::int32_t last_stream, std::uint32_t error);
   // Sends what is queued.
   void Flush();
-  TestWire& wire() { return wire_; }
+  ScriptedConnection& wire() { return wire_; }
   std::size_t most_streams() const { return most_streams_; }
   std::size_t pings() const { return pings_; }
 
@@ -143,7 +143,7 @@ class TestHttp2Peer {
   struct Callbacks;
   struct State;
 
-  TestWire& wire_;
+  ScriptedConnection& wire_;
   const Handler handler_;
   bool stopped_ = false;
   std::size_t most_streams_ = 0;

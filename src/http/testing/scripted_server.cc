@@ -1,4 +1,4 @@
-#include "http/testing/peer.h"
+#include "http/testing/scripted_server.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -40,7 +40,7 @@ int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
 
 }  // namespace
 
-TestWire::TestWire(int socket, ssl_ctx_st* tls) : socket_(socket) {
+ScriptedConnection::ScriptedConnection(int socket, ssl_ctx_st* tls) : socket_(socket) {
   const int on = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (tls == nullptr) {
@@ -51,19 +51,19 @@ TestWire::TestWire(int socket, ssl_ctx_st* tls) : socket_(socket) {
   SSL_set_fd(ssl_, socket_);
 }
 
-TestWire::~TestWire() {
+ScriptedConnection::~ScriptedConnection() {
   if (ssl_ != nullptr) SSL_free(ssl_);
   close(socket_);
 }
 
-std::string TestWire::alpn() const {
+std::string ScriptedConnection::alpn() const {
   const unsigned char* name = nullptr;
   unsigned size = 0;
   if (ssl_ != nullptr) SSL_get0_alpn_selected(ssl_, &name, &size);
   return {reinterpret_cast<const char*>(name), size};
 }
 
-std::string TestWire::client_name() const {
+std::string ScriptedConnection::client_name() const {
   X509* certificate = ssl_ != nullptr ? SSL_get1_peer_certificate(ssl_) : nullptr;
   if (certificate == nullptr) return {};
   char name[64] = "";
@@ -72,13 +72,13 @@ std::string TestWire::client_name() const {
   return name;
 }
 
-bool TestWire::Handshake() {
+bool ScriptedConnection::Handshake() {
   if (ssl_ != nullptr && !established_) established_ = SSL_accept(ssl_) == 1;
   ERR_clear_error();
   return established_;
 }
 
-std::string TestWire::ReadSome() {
+std::string ScriptedConnection::ReadSome() {
   if (!buffer_.empty()) return std::exchange(buffer_, {});
   char bytes[16 * 1024];
   const ssize_t size = ssl_ != nullptr ? SSL_read(ssl_, bytes, sizeof(bytes))
@@ -87,7 +87,7 @@ std::string TestWire::ReadSome() {
   return size > 0 ? std::string(bytes, static_cast<std::size_t>(size)) : std::string();
 }
 
-std::string TestWire::ReadRequest() {
+std::string ScriptedConnection::ReadRequest() {
   std::string text;
   std::size_t whole = std::string::npos;
   while (text.size() < whole) {
@@ -106,7 +106,7 @@ std::string TestWire::ReadRequest() {
   return text;
 }
 
-void TestWire::Write(std::string_view bytes) {
+void ScriptedConnection::Write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t size = ssl_ != nullptr
                              ? SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size()))
@@ -117,13 +117,13 @@ void TestWire::Write(std::string_view bytes) {
   }
 }
 
-void TestWire::CloseWrite() {
+void ScriptedConnection::CloseWrite() {
   if (ssl_ != nullptr) SSL_shutdown(ssl_);
   ERR_clear_error();
   shutdown(socket_, SHUT_WR);
 }
 
-void TestWire::Reset() {
+void ScriptedConnection::Reset() {
   const linger now{1, 0};
   setsockopt(socket_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
   // The descriptor stays ours until the destructor; connecting it to nothing resets it.
@@ -132,20 +132,20 @@ void TestWire::Reset() {
   connect(socket_, &nowhere, sizeof(nowhere));
 }
 
-void TestWire::AwaitEnd() {
+void ScriptedConnection::AwaitEnd() {
   while (!ReadSome().empty()) {
   }
 }
 
-void TestWire::Cut() { shutdown(socket_, SHUT_RDWR); }
+void ScriptedConnection::Cut() { shutdown(socket_, SHUT_RDWR); }
 
-bool TestWire::readable() {
+bool ScriptedConnection::readable() {
   if (!buffer_.empty() || (ssl_ != nullptr && SSL_pending(ssl_) > 0)) return true;
   pollfd poll_for{socket_, POLLIN, 0};
   return poll(&poll_for, 1, 0) > 0;
 }
 
-TestPeer::TestPeer(Script script, std::optional<Tls> tls) : script_(std::move(script)) {
+ScriptedServer::ScriptedServer(Script script, std::optional<Tls> tls) : script_(std::move(script)) {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -173,7 +173,7 @@ TestPeer::TestPeer(Script script, std::optional<Tls> tls) : script_(std::move(sc
   acceptor_ = std::thread([this] { Accept(); });
 }
 
-TestPeer::~TestPeer() {
+ScriptedServer::~ScriptedServer() {
   {
     MutexLock lock(mu_);
     stopping_ = true;
@@ -191,22 +191,22 @@ TestPeer::~TestPeer() {
   SSL_CTX_free(tls_);
 }
 
-void TestPeer::StopListening() { shutdown(listener_, SHUT_RDWR); }
+void ScriptedServer::StopListening() { shutdown(listener_, SHUT_RDWR); }
 
-std::string TestPeer::url() const {
+std::string ScriptedServer::url() const {
   return (tls_ != nullptr ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(port_);
 }
 
-int TestPeer::connections() const {
+int ScriptedServer::connections() const {
   MutexLock lock(mu_);
   return connections_;
 }
 
-void TestPeer::Accept() {
+void ScriptedServer::Accept() {
   for (;;) {
     const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (socket < 0) return;
-    auto wire = std::make_shared<TestWire>(socket, tls_);
+    auto wire = std::make_shared<ScriptedConnection>(socket, tls_);
     MutexLock lock(mu_);
     if (stopping_) return;
     const int number = connections_++;
@@ -223,8 +223,8 @@ void TestPeer::Accept() {
   }
 }
 
-struct TestHttp2Peer::State {
-  struct Answer {
+struct ScriptedHttp2Server::State {
+  struct Response {
     std::string body{};
     std::size_t sent = 0;
     bool last = false;
@@ -233,17 +233,17 @@ struct TestHttp2Peer::State {
 
   nghttp2_session* session = nullptr;
   std::map<std::int32_t, Stream> requests{};
-  std::map<std::int32_t, Answer> answers{};
+  std::map<std::int32_t, Response> responses{};
   std::vector<std::int32_t> whole{};
 };
 
-struct TestHttp2Peer::Callbacks {
-  static TestHttp2Peer& Self(void* user) { return *static_cast<TestHttp2Peer*>(user); }
+struct ScriptedHttp2Server::Callbacks {
+  static ScriptedHttp2Server& Self(void* user) { return *static_cast<ScriptedHttp2Server*>(user); }
 
   static int OnHeader(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,
                       std::uint8_t, void* user) {
-    TestHttp2Peer& self = Self(user);
+    ScriptedHttp2Server& self = Self(user);
     Stream& stream = self.state_->requests[frame->hd.stream_id];
     stream.id = frame->hd.stream_id;
     const std::string field(reinterpret_cast<const char*>(name), name_size);
@@ -264,7 +264,7 @@ struct TestHttp2Peer::Callbacks {
     return 0;
   }
   static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
-    TestHttp2Peer& self = Self(user);
+    ScriptedHttp2Server& self = Self(user);
     if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) ++self.pings_;
     if (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) {
       self.most_streams_ = std::max(self.most_streams_, self.state_->requests.size());
@@ -279,12 +279,12 @@ struct TestHttp2Peer::Callbacks {
   }
   static ssize_t ReadBody(nghttp2_session*, std::int32_t id, std::uint8_t* out, std::size_t size,
                           std::uint32_t* flags, nghttp2_data_source*, void* user) {
-    State::Answer& answer = Self(user).state_->answers[id];
-    const std::size_t piece = std::min(size, answer.body.size() - answer.sent);
-    std::memcpy(out, answer.body.data() + answer.sent, piece);
-    answer.sent += piece;
-    if (answer.sent == answer.body.size()) {
-      if (answer.last)
+    State::Response& response = Self(user).state_->responses[id];
+    const std::size_t piece = std::min(size, response.body.size() - response.sent);
+    std::memcpy(out, response.body.data() + response.sent, piece);
+    response.sent += piece;
+    if (response.sent == response.body.size()) {
+      if (response.last)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
       else if (piece == 0)
         return NGHTTP2_ERR_DEFERRED;
@@ -293,7 +293,7 @@ struct TestHttp2Peer::Callbacks {
   }
 };
 
-TestHttp2Peer::TestHttp2Peer(TestWire& wire, Options options, Handler handler)
+ScriptedHttp2Server::ScriptedHttp2Server(ScriptedConnection& wire, Options options, Handler handler)
     : wire_(wire), handler_(std::move(handler)), state_(std::make_unique<State>()) {
   nghttp2_session_callbacks* callbacks = nullptr;
   nghttp2_session_callbacks_new(&callbacks);
@@ -310,9 +310,9 @@ TestHttp2Peer::TestHttp2Peer(TestWire& wire, Options options, Handler handler)
   nghttp2_submit_settings(state_->session, NGHTTP2_FLAG_NONE, settings, std::size(settings));
 }
 
-TestHttp2Peer::~TestHttp2Peer() { nghttp2_session_del(state_->session); }
+ScriptedHttp2Server::~ScriptedHttp2Server() { nghttp2_session_del(state_->session); }
 
-void TestHttp2Peer::Run() {
+void ScriptedHttp2Server::Run() {
   Flush();
   while (!stopped_) {
     const std::string bytes = wire_.ReadSome();
@@ -332,13 +332,13 @@ void TestHttp2Peer::Run() {
   }
 }
 
-void TestHttp2Peer::Answer(std::int32_t stream, int status, std::string_view body,
-                           const Headers& headers) {
+void ScriptedHttp2Server::Respond(std::int32_t stream, int status, std::string_view body,
+                                  const Headers& headers) {
   Begin(stream, status, headers);
   Data(stream, body, true);
 }
 
-void TestHttp2Peer::Begin(std::int32_t stream, int status, const Headers& headers) {
+void ScriptedHttp2Server::Begin(std::int32_t stream, int status, const Headers& headers) {
   const std::string code = std::to_string(status);
   std::vector<nghttp2_nv> fields;
   const auto add = [&fields](std::string_view name, std::string_view value) {
@@ -353,22 +353,22 @@ void TestHttp2Peer::Begin(std::int32_t stream, int status, const Headers& header
   nghttp2_submit_response(state_->session, stream, fields.data(), fields.size(), &body);
 }
 
-void TestHttp2Peer::Data(std::int32_t stream, std::string_view piece, bool last) {
-  State::Answer& answer = state_->answers[stream];
-  answer.body += piece;
-  answer.last = last;
+void ScriptedHttp2Server::Data(std::int32_t stream, std::string_view piece, bool last) {
+  State::Response& response = state_->responses[stream];
+  response.body += piece;
+  response.last = last;
   nghttp2_session_resume_data(state_->session, stream);
 }
 
-void TestHttp2Peer::Reset(std::int32_t stream, std::uint32_t error) {
+void ScriptedHttp2Server::Reset(std::int32_t stream, std::uint32_t error) {
   nghttp2_submit_rst_stream(state_->session, NGHTTP2_FLAG_NONE, stream, error);
 }
 
-void TestHttp2Peer::GoAway(std::int32_t last_stream, std::uint32_t error) {
+void ScriptedHttp2Server::GoAway(std::int32_t last_stream, std::uint32_t error) {
   nghttp2_submit_goaway(state_->session, NGHTTP2_FLAG_NONE, last_stream, error, nullptr, 0);
 }
 
-void TestHttp2Peer::Flush() {
+void ScriptedHttp2Server::Flush() {
   for (;;) {
     const std::uint8_t* bytes = nullptr;
     const ssize_t size = nghttp2_session_mem_send(state_->session, &bytes);
