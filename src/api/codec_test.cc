@@ -369,7 +369,7 @@ const std::set<std::string> kStatusesOfNoUse = {"write-empty", "write-empty-deta
 
 TEST(Codec, WritesAndReadsEachStatusAsKubernetesDoes) {
   for (const Vector& vector : LoadGolden("status.json")) {
-    if (vector.at("kind") != "write") continue;  // see answer_test.cc
+    if (vector.at("kind") != "write") continue;  // see response_status_test.cc
     SCOPED_TRACE(vector.at("name").get<std::string>());
     for (const Codec* codec : {&JsonCodec(), &ProtobufCodec()}) {
       const std::string bytes = Bytes(vector, codec == &JsonCodec() ? "json" : "pb");

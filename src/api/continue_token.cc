@@ -9,6 +9,7 @@
 
 #include "api/json/document.h"
 #include "api/json/writer.h"
+#include "base/bytes/base64.h"
 
 namespace herald {
 namespace {
@@ -17,49 +18,6 @@ constexpr std::string_view kVersion = "meta.k8s.io/v1";
 // The form for lists by time. Kubernetes' own servers refuse it, as they must: they
 // could not go on with such a list.
 constexpr std::string_view kTimeVersion = "herald/v1";
-
-constexpr std::string_view kAlphabet =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-std::string EncodeBase64(std::string_view bytes) {
-  std::string text;
-  text.reserve(bytes.size() * 4 / 3 + 3);
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (const char byte : bytes) {
-    bits = bits << 8 | static_cast<unsigned char>(byte);
-    for (count += 8; count >= 6; count -= 6) {
-      text.push_back(kAlphabet[bits >> (count - 6) & 63]);
-    }
-  }
-  if (count > 0) text.push_back(kAlphabet[bits << (6 - count) & 63]);
-  return text;
-}
-
-// Nothing where the text is none; *at is then where it stops to be one.
-std::optional<std::string> DecodeBase64(std::string_view text, std::size_t* at) {
-  std::string bytes;
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::size_t digit = kAlphabet.find(text[i]);
-    if (digit == std::string_view::npos) {
-      *at = i;
-      return std::nullopt;
-    }
-    bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    count += 6;
-    if (count >= 8) {
-      count -= 8;
-      bytes.push_back(static_cast<char>(bits >> count & 0xff));
-    }
-  }
-  if (text.size() % 4 == 1) {
-    *at = text.size() - 1;
-    return std::nullopt;
-  }
-  return bytes;
-}
 
 Status Refuse(std::string_view why) {
   return Status(StatusReason::kBadRequest,
@@ -103,12 +61,12 @@ std::string EncodeContinueToken(const ContinueToken& token) {
     json += fmt::format(R"(,"s":{},"n":{})", token.time->seconds(), token.time->nanos());
   }
   json += '}';
-  return EncodeBase64(json);
+  return Base64UrlEncode(json);
 }
 
 Result<ContinueToken> DecodeContinueToken(std::string_view text) {
   std::size_t at = 0;
-  const std::optional<std::string> bytes = DecodeBase64(text, &at);
+  const std::optional<std::string> bytes = Base64UrlDecode(text, &at);
   if (!bytes) return Refuse(fmt::format("illegal base64 data at input byte {}", at));
   const Result<Json> document = ParseJson(*bytes);
   if (!document) return Refuse(document.error().message());

@@ -49,10 +49,10 @@ inline constexpr bool kMayBeAbsent<std::optional<T>> = true;
 template <typename T>
 inline constexpr bool kMayBeAbsent<Rare<T>> = true;
 
-// Schema<T, api>::kFields are the fields of T in the order of JSON, kGoName is what
+// FieldTable<T, api>::kFields are the fields of T in the order of JSON, kGoName is what
 // Go calls T. Most types are spelt alike in both APIs.
 template <typename T, EventApi kApi>
-struct Schema;
+struct FieldTable;
 
 // Calls a generic function with the API as a constant, so that what depends on the
 // spelling is decided once per document and not once per member.
@@ -65,10 +65,10 @@ auto WithApi(EventApi api, Function&& function) {
 
 template <typename T, EventApi kApi>
 inline constexpr std::size_t kFieldCount =
-    std::tuple_size_v<std::remove_cvref_t<decltype(Schema<T, kApi>::kFields)>>;
+    std::tuple_size_v<std::remove_cvref_t<decltype(FieldTable<T, kApi>::kFields)>>;
 
 template <EventApi kApi>
-struct Schema<OwnerReference, kApi> {
+struct FieldTable<OwnerReference, kApi> {
   using T = OwnerReference;
   static constexpr std::string_view kGoName = "OwnerReference";
   static constexpr auto kFields =
@@ -81,7 +81,7 @@ struct Schema<OwnerReference, kApi> {
 };
 
 template <EventApi kApi>
-struct Schema<ManagedFieldsEntry, kApi> {
+struct FieldTable<ManagedFieldsEntry, kApi> {
   using T = ManagedFieldsEntry;
   static constexpr std::string_view kGoName = "ManagedFieldsEntry";
   static constexpr auto kFields = std::tuple(
@@ -95,7 +95,7 @@ struct Schema<ManagedFieldsEntry, kApi> {
 };
 
 template <EventApi kApi>
-struct Schema<ObjectMeta, kApi> {
+struct FieldTable<ObjectMeta, kApi> {
   using T = ObjectMeta;
   static constexpr std::string_view kGoName = "ObjectMeta";
   static constexpr auto kFields =
@@ -118,7 +118,7 @@ struct Schema<ObjectMeta, kApi> {
 };
 
 template <EventApi kApi>
-struct Schema<ListMeta, kApi> {
+struct FieldTable<ListMeta, kApi> {
   using T = ListMeta;
   static constexpr std::string_view kGoName = "ListMeta";
   static constexpr auto kFields =
@@ -129,7 +129,7 @@ struct Schema<ListMeta, kApi> {
 };
 
 template <EventApi kApi>
-struct Schema<ObjectReference, kApi> {
+struct FieldTable<ObjectReference, kApi> {
   using T = ObjectReference;
   static constexpr std::string_view kGoName = "ObjectReference";
   static constexpr auto kFields = std::tuple(
@@ -142,7 +142,7 @@ struct Schema<ObjectReference, kApi> {
 };
 
 template <EventApi kApi>
-struct Schema<EventSource, kApi> {
+struct FieldTable<EventSource, kApi> {
   using T = EventSource;
   static constexpr std::string_view kGoName = "EventSource";
   static constexpr auto kFields = std::tuple(Field{"component", 1, "Component", &T::component},
@@ -150,7 +150,7 @@ struct Schema<EventSource, kApi> {
 };
 
 template <EventApi kApi>
-struct Schema<EventSeries, kApi> {
+struct FieldTable<EventSeries, kApi> {
   using T = EventSeries;
   static constexpr std::string_view kGoName = "EventSeries";
   static constexpr auto kFields = std::tuple(
@@ -160,7 +160,7 @@ struct Schema<EventSeries, kApi> {
 };
 
 template <>
-struct Schema<Event, EventApi::kCoreV1> {
+struct FieldTable<Event, EventApi::kCoreV1> {
   using T = Event;
   static constexpr std::string_view kGoName = "Event";
   static constexpr auto kFields = std::tuple(
@@ -181,7 +181,7 @@ struct Schema<Event, EventApi::kCoreV1> {
 };
 
 template <>
-struct Schema<Event, EventApi::kEventsV1> {
+struct FieldTable<Event, EventApi::kEventsV1> {
   using T = Event;
   static constexpr std::string_view kGoName = "Event";
   static constexpr auto kFields =
@@ -203,7 +203,7 @@ struct Schema<Event, EventApi::kEventsV1> {
 };
 
 template <EventApi kApi>
-struct Schema<EventList, kApi> {
+struct FieldTable<EventList, kApi> {
   using T = EventList;
   static constexpr std::string_view kGoName = "EventList";
   static constexpr auto kFields =
@@ -235,7 +235,7 @@ WireStatus ToWire(const Status& status);
 Status FromWire(WireStatus wire);
 
 template <EventApi kApi>
-struct Schema<StatusCause, kApi> {
+struct FieldTable<StatusCause, kApi> {
   using T = StatusCause;
   static constexpr std::string_view kGoName = "StatusCause";
   static constexpr auto kFields = std::tuple(
@@ -244,7 +244,7 @@ struct Schema<StatusCause, kApi> {
 };
 
 template <EventApi kApi>
-struct Schema<WireStatusDetails, kApi> {
+struct FieldTable<WireStatusDetails, kApi> {
   using T = WireStatusDetails;
   static constexpr std::string_view kGoName = "StatusDetails";
   static constexpr auto kFields =
@@ -256,7 +256,7 @@ struct Schema<WireStatusDetails, kApi> {
 };
 
 template <EventApi kApi>
-struct Schema<WireStatus, kApi> {
+struct FieldTable<WireStatus, kApi> {
   using T = WireStatus;
   static constexpr std::string_view kGoName = "Status";
   static constexpr auto kFields = std::tuple(

@@ -8,6 +8,7 @@
 
 #include "api/json/decoder.h"
 #include "api/json/reader.h"
+#include "api/json/type_names.h"
 #include "api/validation/object_meta.h"
 #include "base/bytes/random.h"
 #include "base/bytes/uuid.h"

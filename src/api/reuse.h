@@ -31,11 +31,11 @@ inline void EmptyForReuse(std::string* text) {
 
 // Over the table of its members, so that none is forgotten. Any spelling names all of them.
 template <typename T>
-  requires requires { Schema<T, EventApi::kCoreV1>::kGoName; }
+  requires requires { FieldTable<T, EventApi::kCoreV1>::kGoName; }
 void EmptyForReuse(T* object) {
   static_assert(kFieldCount<T, EventApi::kCoreV1> == kFieldCount<T, EventApi::kEventsV1>);
   std::apply([object](const auto&... field) { (EmptyForReuse(&(object->*field.member)), ...); },
-             Schema<T, EventApi::kCoreV1>::kFields);
+             FieldTable<T, EventApi::kCoreV1>::kFields);
 }
 
 }  // namespace herald

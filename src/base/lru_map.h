@@ -4,24 +4,19 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
+#include "base/string_hash.h"
 
 namespace herald {
 
-// How an LruMap hashes its keys. Strings are hashed as views, so that a lookup
-// by string_view builds no string.
+// The hash of an LruMap's keys.
 template <typename Key>
 struct LruHash : std::hash<Key> {};
-
 template <>
-struct LruHash<std::string> {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
-};
+struct LruHash<std::string> : StringHash {};
 
 // An LruMap remembers the `capacity` entries that were used last. When a new one
 // comes to a full map, the one that was not used for longest goes.

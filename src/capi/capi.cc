@@ -25,8 +25,8 @@
 
 #include "base/thread/mutex.h"
 #include "capi/cluster_sink.h"
-#include "herald/api/answer.h"
 #include "herald/api/codec.h"
+#include "herald/api/response_status.h"
 #include "herald/base/executor.h"
 #include "herald/herald.h"
 #include "herald/record/api_choice.h"
@@ -317,11 +317,11 @@ Status StatusOf(const SinkRequest& request, const herald_answer& answer) {
     parts = said->parts();
   } else {
     const bool create = request.verb == SinkRequest::Verb::kCreate;
-    parts = StatusFromAnswer({.verb = Method(request.verb),
-                              .group = ApiGroupName(request.api),
-                              .resource = "events",
-                              .name = create ? std::string_view() : request.event->metadata.name},
-                             {.http_code = answer.code, .body = body})
+    parts = StatusFromResponse({.verb = Method(request.verb),
+                                .group = ApiGroupName(request.api),
+                                .resource = "events",
+                                .name = create ? std::string_view() : request.event->metadata.name},
+                               {.http_code = answer.code, .body = body})
                 .parts();
     const StatusReason reason = ReasonFromName(answer.reason);
     if (reason != StatusReason::kUnknown && reason != StatusReason::kOk) parts.reason = reason;

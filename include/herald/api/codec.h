@@ -14,7 +14,7 @@
 
 namespace herald {
 
-// What happened to the object of a watch frame.
+// The kind of change that a watch frame reports.
 enum class WatchType : std::uint8_t { kAdded, kModified, kDeleted, kBookmark, kError };
 
 // "ADDED", "MODIFIED", ...
@@ -28,18 +28,17 @@ struct WatchEvent {
   bool operator==(const WatchEvent&) const = default;
 };
 
-// The largest body that an API server takes, and so the largest text of one event.
+// The largest body that an API server accepts, and so the largest encoded event, in bytes (3 MiB).
 inline constexpr std::size_t kMaxRequestBytes = 3 << 20;
 
-// A Codec turns events, lists, statuses and watch frames into the bytes of one
-// wire format and back, in either API's spelling. What it writes is byte for byte
-// what Kubernetes writes; what it accepts and refuses, and the words it refuses
-// with, are Kubernetes' too.
+// A Codec encodes and decodes events, lists, statuses and watch frames in one wire format, in the
+// spelling of either API. Its output is byte for byte the output of Kubernetes. It accepts and
+// rejects the same input as Kubernetes, with the same error messages.
 //
-// Every Append adds to *out and touches nothing that was there before, so that a
-// caller can build a response in one buffer.
+// Every Append function appends to *out and does not change what *out already holds, so a caller
+// can build a response in one buffer.
 //
-// Immutable, hence thread-safe.
+// Immutable and thread-safe.
 class HERALD_EXPORT Codec {
  public:
   virtual ~Codec() = default;
@@ -55,35 +54,37 @@ class HERALD_EXPORT Codec {
                                 std::string* out) const = 0;
   virtual void AppendWatchError(const Status& status, std::string* out) const = 0;
 
-  // Reads one event of at most kMaxRequestBytes. kind and apiVersion may be missing;
-  // where present they must be those of `api`. Members that the API does not have, and members
-  // given twice, are passed over (the last one wins); with `field_errors` each is reported there as
-  // Kubernetes words it: `unknown field "x"`. A server refuses them under fieldValidation=Strict
-  // and warns under Warn. It stays empty where the event is refused for another reason.
+  // Decodes one event of at most kMaxRequestBytes. kind and apiVersion are optional; if present,
+  // they must be those of `api`.
+  //
+  // Unknown fields are ignored, and of a field that occurs twice the last value counts. If
+  // `field_errors` is not null, each such field is appended to it in Kubernetes' wording, such as
+  // `unknown field "x"`; a server rejects them with fieldValidation=Strict and returns warnings
+  // with Warn. It is left empty if the event is rejected for another reason.
   virtual Result<Event> DecodeEvent(std::string_view data, EventApi api,
                                     std::vector<std::string>* field_errors = nullptr) const = 0;
   virtual Result<EventList> DecodeEventList(std::string_view data, EventApi api) const = 0;
 
-  // Reads the body of a failed request; nothing if it is not a Status at all, as
-  // when a proxy answered with a page of HTML. The origin is the server.
+  // Decodes the body of a failed request. nullopt if it is not a Status, such as an HTML page that
+  // a proxy sent. The origin of the result is kServer.
   virtual std::optional<Status> DecodeStatus(std::string_view data) const = 0;
 
-  // Cuts the first whole frame off a stream that arrives in pieces. Empty while
-  // `buffer` does not hold one yet; an error if it never will, because the stream
-  // is broken or the frame is over kMaxFrameBytes.
+  // The first frame of a buffer.
   struct Frame {
-    std::string_view payload;  // what DecodeWatchFrame() takes
-    std::size_t consumed = 0;  // how much of the buffer it took, delimiters included
+    std::string_view payload;  // the argument of DecodeWatchFrame()
+    std::size_t consumed = 0;  // bytes of the buffer that it takes, delimiters included
   };
+  // Finds the first complete frame of a stream that arrives in pieces. nullopt if `buffer` does not
+  // hold a complete frame yet; an error if the stream is invalid or the frame is larger than
+  // kMaxFrameBytes.
   virtual Result<std::optional<Frame>> NextFrame(std::string_view buffer) const = 0;
-  // Reads a frame into *out, whatever that held before. An event that was there lends the
-  // memory of its texts to the new one: read the frames of a stream into one WatchEvent, and
-  // only those cost memory that somebody moves away from there. After an error *out may be
-  // anything.
+  // Decodes a frame into *out and replaces its value. The strings of an event in *out are reused,
+  // so a caller that decodes all frames of a stream into one WatchEvent allocates only for the
+  // events that it moves out. After an error the value of *out is unspecified.
   virtual Status DecodeWatchFrame(std::string_view payload, EventApi api,
                                   WatchEvent* out) const = 0;
 
-  // client-go's watch decoders refuse larger frames as well.
+  // 16 MiB, the limit of client-go's watch decoders.
   static constexpr std::size_t kMaxFrameBytes = 16 << 20;
 };
 

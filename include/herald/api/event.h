@@ -12,12 +12,12 @@
 
 namespace herald {
 
-// The two types of event that Kubernetes knows.
+// The two event types of Kubernetes.
 inline constexpr std::string_view kNormal = "Normal";
 inline constexpr std::string_view kWarning = "Warning";
 
-// The two APIs that speak of the same events. They differ in how they spell the
-// members and in how strictly they validate; what is stored is one thing.
+// The two APIs for the same stored events. They differ in the names of the fields (the spelling)
+// and in their validation.
 enum class EventApi : std::uint8_t {
   kCoreV1,    // apiVersion "v1": involvedObject, message, count
   kEventsV1,  // apiVersion "events.k8s.io/v1": regarding, note, series
@@ -28,22 +28,25 @@ HERALD_EXPORT std::string_view ApiVersionName(EventApi api);
 // "" or "events.k8s.io".
 HERALD_EXPORT std::string_view ApiGroupName(EventApi api);
 
-// Points at an object, or with field_path at a part of one. (The members of this and
-// other structs have initializers, if only {}, so that {.kind = "Pod", .name = "x"}
-// draws no warning about those left out.)
+// A reference to an object or, with field_path, to a part of it. The server does not limit the
+// length of these fields.
+//
+// All fields of the structs here have initializers, so that {.kind = "Pod", .name = "x"} compiles
+// without a warning about missing ones.
 struct ObjectReference {
-  std::string kind{};
+  std::string kind{};        // "Pod"; kubectl prints the column OBJECT as "pod/web-0"
   std::string namespace_{};  // empty for cluster-scoped objects
-  std::string name{};
-  std::string uid{};
+  std::string name{};        // the second part of OBJECT
+  std::string uid{};         // `kubectl describe` selects an object's events by it
   std::string api_version{};
   std::string resource_version{};
-  std::string field_path{};  // "spec.containers{web}"
+  std::string field_path{};  // "spec.containers{web}"; SUBOBJECT in `kubectl get -o wide`
 
   bool operator==(const ObjectReference&) const = default;
 };
 
-// Who reported a core/v1 event.
+// The reporter of a core/v1 event. kubectl prints both as "component, host" in the column SOURCE
+// (-o wide), and `kubectl describe` the component in the column From.
 struct EventSource {
   std::string component{};  // "kubelet"
   std::string host{};       // "node-1"
@@ -51,37 +54,76 @@ struct EventSource {
   bool operator==(const EventSource&) const = default;
 };
 
-// How often an event happened, in the events.k8s.io/v1 way of counting.
+// How often an event occurred, as events.k8s.io/v1 counts.
 struct EventSeries {
-  std::int32_t count = 0;  // occurrences so far; the server asks for at least 2
-  MicroTime last_observed_time{};
+  std::int32_t count = 0;          // occurrences, at least 2; the column COUNT (-o wide)
+  MicroTime last_observed_time{};  // required in a series; the column LAST SEEN
 
   bool operator==(const EventSeries&) const = default;
 };
 
-// An Event says that something happened to an object. This one type is the union
-// of core/v1 and events.k8s.io/v1: the APIs are two spellings of it (codec.h), so
-// nothing is converted and nothing is lost between them. Members have core/v1's
-// names; the comment gives the other spelling where it differs.
+// An Event reports that something happened to an object. This type is the union of core/v1's and
+// events.k8s.io/v1's Event. The two APIs are spellings of it (see codec.h), so no field is lost
+// between them. Fields have core/v1's names; a comment gives events.k8s.io/v1's name if it differs.
 //
-// An event is either in the old style (count, first and last timestamp) or in the
-// new one (event_time, action, series); events.k8s.io/v1 refuses a mixture.
+// An event is either in the old style, with count, first_timestamp and last_timestamp, or in the
+// new style, with event_time, action and series. events.k8s.io/v1 accepts only the new style.
+//
+// Limits marked "new style" apply if event_time is set. "Column" means a column of
+// `kubectl get events`; those marked "wide" are printed only with -o wide.
 struct Event {
   ObjectMeta metadata{};
-  ObjectReference involved_object{};  // regarding: what the event is about
-  std::string reason{};               // short and for machines, at most 128 bytes
-  std::string message{};              // note: for people, at most 1024 bytes in the new style
-  EventSource source{};               // deprecatedSource
-  Time first_timestamp{};             // deprecatedFirstTimestamp
-  Time last_timestamp{};              // deprecatedLastTimestamp
-  std::int32_t count = 0;             // deprecatedCount
-  std::string type{};                 // kNormal or kWarning
-  MicroTime event_time{};             // zero in the old style
+
+  // The object that the event is about. Old style: its namespace must be the event's. If it has
+  // none, the event must be in the namespace "default" or, in the new style, also "kube-system".
+  // events.k8s.io/v1: regarding. Column OBJECT.
+  ObjectReference involved_object{};
+
+  // Why the event happened, for programs: "BackOff". New style: required, at most 128 bytes.
+  // Column REASON.
+  std::string reason{};
+
+  // A description for people. New style: at most 1024 bytes. events.k8s.io/v1: note.
+  // Column MESSAGE.
+  std::string message{};
+
+  // Old style only. events.k8s.io/v1: deprecatedSource. Column SOURCE (wide).
+  EventSource source{};
+
+  // When the event occurred first and last. Old style only. events.k8s.io/v1:
+  // deprecatedFirstTimestamp and deprecatedLastTimestamp. Columns FIRST SEEN (wide) and LAST SEEN.
+  Time first_timestamp{};
+  Time last_timestamp{};
+
+  // How often the event occurred. Old style only. events.k8s.io/v1: deprecatedCount.
+  // Column COUNT (wide).
+  std::int32_t count = 0;
+
+  // kNormal or kWarning; core/v1 accepts every string. Column TYPE.
+  std::string type{};
+
+  // When the event occurred first. New style: required; zero in the old style. kubectl prints it
+  // as FIRST SEEN and LAST SEEN if no other time is set.
+  MicroTime event_time{};
+
+  // Set from the second occurrence on. New style only. Columns COUNT (wide) and LAST SEEN.
   std::optional<EventSeries> series{};
-  std::string action{};  // what was done or failed, at most 128 bytes
+
+  // What the controller did or tried to do: "Pulling". New style: required, at most 128 bytes.
+  // Only `kubectl get -o yaml` or -o json prints it.
+  std::string action{};
+
+  // A second object, for example one that the action created. Only -o yaml or -o json prints it.
   Rare<ObjectReference> related{};
-  std::string reporting_controller{};  // reportingComponent in core/v1; "kubernetes.io/kubelet"
-  std::string reporting_instance{};    // "kubelet-node-1", at most 128 bytes
+
+  // The controller that reports the event: "kubernetes.io/kubelet". New style: required, a
+  // qualified name: at most 63 bytes after an optional DNS subdomain and a slash. core/v1:
+  // reportingComponent. Column SOURCE (wide) if source.component is empty.
+  std::string reporting_controller{};
+
+  // The instance of the controller: "kubelet-node-1". New style: required, at most 128 bytes.
+  // Column SOURCE (wide) if source.host is empty.
+  std::string reporting_instance{};
 
   bool operator==(const Event&) const = default;
 };

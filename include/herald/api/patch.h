@@ -18,22 +18,21 @@ enum class PatchType : std::uint8_t {
   kJson,            // application/json-patch+json, RFC 6902
 };
 
-// The media type that a request names the patch with.
+// The media type of a request with such a patch.
 HERALD_EXPORT std::string_view PatchMediaType(PatchType type);
 
-// Kubernetes' bounds, which keep a small body from costing much work.
+// Kubernetes' limits for a JSON patch. They keep a small body from causing much work.
 inline constexpr std::size_t kMaxJsonPatchOperations = 10'000;
-inline constexpr std::size_t kMaxJsonPatchCopyBytes = 3 << 20;
+inline constexpr std::size_t kMaxJsonPatchCopyBytes = 3 << 20;  // of all copy operations together
 
-// The event that `patch`, written in the spelling of `api`, makes of `event`. As
-// with Codec::DecodeEvent(), members that events do not have are passed over and
-// reported in `field_errors`. The result is not validated.
+// Applies `patch`, which is in the spelling of `api`, to a copy of `event` and returns it. Unknown
+// fields are ignored and reported in `field_errors`, as in Codec::DecodeEvent(). The result is not
+// validated.
 HERALD_EXPORT Result<Event> ApplyPatch(const Event& event, EventApi api, PatchType type,
                                        std::string_view patch,
                                        std::vector<std::string>* field_errors = nullptr);
 
-// The same for an event that is not needed as it was, without a copy. With an error
-// *event is in an undefined state.
+// The same without the copy. After an error the value of *event is unspecified.
 HERALD_EXPORT Status ApplyPatchInPlace(Event* event, EventApi api, PatchType type,
                                        std::string_view patch,
                                        std::vector<std::string>* field_errors = nullptr);

@@ -7,19 +7,19 @@
 
 namespace herald {
 
-// An optional value that hardly any object has: as large as a pointer without it, where a
-// std::optional is as large as with it. The members are those of std::optional, and so is
-// the meaning: a copy has a value of its own, and two are equal if their values are.
+// An optional value that few objects have. It has the size of a pointer, where a std::optional
+// always has room for the value. Members and meaning are those of std::optional: a copy has its own
+// value, and two are equal if their values are equal.
 template <typename T>
 class Rare {
  public:
   using value_type = T;
 
   Rare() = default;
-  // Implicit, as a std::optional's are: object.rare = value.
+  // Implicit as in std::optional, for object.rare = value.
   Rare(std::nullopt_t /*none*/) {}                                  // NOLINT
   Rare(T value) : value_(std::make_unique<T>(std::move(value))) {}  // NOLINT
-  // Of a std::optional itself, not of what could become one: that would be ambiguous.
+  // Only from a std::optional itself. Types that convert to one would make the call ambiguous.
   template <std::same_as<std::optional<T>> Optional>
   Rare(Optional value) {  // NOLINT
     if (value) value_ = std::make_unique<T>(*std::move(value));

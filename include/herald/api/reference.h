@@ -10,26 +10,26 @@
 
 namespace herald {
 
-// How an event points at the object it is about, and what it is called.
+// References to the object of an event, and names of events.
 
-// The reference to an object of which kind and metadata are known.
+// A reference to the object with this type and metadata.
 HERALD_EXPORT ObjectReference MakeReference(std::string_view api_version, std::string_view kind,
                                             const ObjectMeta& metadata);
 
-// The reference to an object given as JSON, whatever its kind. A list yields only
-// kind, apiVersion and resourceVersion. Refused where kind and apiVersion are both
-// missing: nothing here knows a type that its text does not name.
+// A reference to an object of any kind, given as JSON. For a list it has only kind, apiVersion and
+// resourceVersion. kBadRequest if kind and apiVersion are both missing, because the type of the
+// object is then unknown.
 HERALD_EXPORT Result<ObjectReference> ReferenceFromJson(std::string_view object);
 
-// The name for an event about `object_name`: "web-0.18e84d8123e3aa33", the object's
-// name and the time in hex nanoseconds, as every Kubernetes component builds it.
-// Where that is no valid event name (too long, upper case) it is a random UUID.
+// The name for an event about `object_name`: "web-0.18e84d8123e3aa33", the object's name and the
+// time in hexadecimal nanoseconds, as every Kubernetes component builds it. If that is not a valid
+// event name (longer than 253 bytes, upper case), the name is a random UUID.
 HERALD_EXPORT std::string MakeEventName(std::string_view object_name, WallTime time);
-// The same into a text that was another before, and whose memory will do again.
+// The same, but replaces *out and reuses its memory.
 HERALD_EXPORT void MakeEventName(std::string_view object_name, WallTime time, std::string* out);
 
-// A name from metadata.generateName as the server makes it up: at most 58 bytes of
-// the prefix, then five random characters without vowels, so that none spells a word.
+// The name that a server creates from metadata.generateName: at most 58 bytes of the prefix and
+// five random characters. There are no vowels among them, so that they do not spell words.
 HERALD_EXPORT std::string MakeGeneratedName(std::string_view prefix);
 
 }  // namespace herald

@@ -12,8 +12,8 @@
 
 namespace herald {
 
-// Picks objects by their labels: "app=web,tier!=db,env in (a,b),!legacy". An
-// immutable value; an empty one picks everything.
+// Selects objects by their labels: "app=web,tier!=db,env in (a,b),!legacy", as in `kubectl get -l`.
+// An empty selector matches every object. An immutable value.
 class HERALD_EXPORT LabelSelector {
  public:
   enum class Operator : std::uint8_t {
@@ -30,20 +30,20 @@ class HERALD_EXPORT LabelSelector {
   struct Requirement {
     std::string key;
     Operator op = Operator::kExists;
-    std::vector<std::string> values;  // sorted, without repeats
+    std::vector<std::string> values;  // sorted, without duplicates; empty for kExists
 
     bool operator==(const Requirement&) const = default;
   };
 
   LabelSelector() = default;
-  // A refusal is kBadRequest in Kubernetes' words.
+  // An invalid selector is kBadRequest, with Kubernetes' message.
   static Result<LabelSelector> Parse(std::string_view text);
 
   bool Matches(const StringMap& labels) const;
   bool empty() const { return requirements_.empty(); }
-  // By key, as Kubernetes orders them.
+  // Sorted by key, as in Kubernetes.
   const std::vector<Requirement>& requirements() const { return requirements_; }
-  // Kubernetes' canonical text.
+  // The selector in Kubernetes' canonical form.
   std::string ToString() const;
 
   bool operator==(const LabelSelector&) const = default;
@@ -52,7 +52,7 @@ class HERALD_EXPORT LabelSelector {
   std::vector<Requirement> requirements_;
 };
 
-// What an event can be picked by.
+// The fields of an event that a field selector may name.
 enum class EventField : std::uint8_t {
   kMetadataName,
   kMetadataNamespace,
@@ -65,44 +65,42 @@ enum class EventField : std::uint8_t {
   kInvolvedObjectFieldPath,
   kReason,
   kReportingComponent,
-  kSource,  // source.component, or where that is empty the reporting controller
+  kSource,  // source.component or, if that is empty, the reporting controller
   kType,
 };
 
-// The name that core/v1 gives the field: "involvedObject.kind".
+// The field's name in core/v1: "involvedObject.kind".
 HERALD_EXPORT std::string_view EventFieldName(EventField field);
-// What a selector compares. Points into the event.
+// The value that a selector compares. A view into the event.
 HERALD_EXPORT std::string_view EventFieldValue(const Event& event, EventField field);
 
-// Picks events by their fields: "involvedObject.kind=Pod,type!=Normal". An
-// immutable value; an empty one picks everything.
+// Selects events by their fields: "involvedObject.kind=Pod,type!=Normal", as in
+// `kubectl get events --field-selector`. An empty selector matches every event. An immutable value.
 class HERALD_EXPORT FieldSelector {
  public:
   struct Term {
     EventField field = EventField::kMetadataName;
-    bool equal = true;  // "=" and "==", against "!="
+    bool equal = true;  // true for "=" and "==", false for "!="
     std::string value;
 
     bool operator==(const Term&) const = default;
   };
 
   FieldSelector() = default;
-  // Reads the text in the spelling of `api` and refuses (kBadRequest) fields that
-  // events cannot be picked by there. What comes out no longer depends on the
-  // spelling, so that one selector serves whichever API asked.
+  // Parses a selector in the spelling of `api`. Fields that this API cannot select by are
+  // kBadRequest. The result does not depend on the spelling.
   static Result<FieldSelector> Parse(std::string_view text, EventApi api);
 
-  // Allocates nothing: a watch asks this of every event that anyone writes.
+  // Does not allocate, because each watch calls it for every event that is written.
   bool Matches(const Event& event) const;
   bool empty() const { return terms_.empty(); }
-  // In the order of their text as it was given, which is Kubernetes' order.
+  // Sorted by their string in the given spelling, as in Kubernetes.
   const std::vector<Term>& terms() const { return terms_; }
-  // The value that a field must have for any event to match; null if it is not
-  // pinned down. A store uses it to read one object or one index entry instead
-  // of everything.
+  // The value that the field must have in every matching event; null if more than one value
+  // matches. A store uses it to read one object or one index entry instead of all events.
   const std::string* RequiredValue(EventField field) const;
-  // The terms in core/v1's spelling, which Parse() takes back. Their order may then
-  // change, because a term can sort differently by its new text.
+  // The terms in core/v1's spelling. Parse() accepts them, but their order may change because they
+  // are sorted by the new spelling.
   std::string ToString() const;
 
   bool operator==(const FieldSelector&) const = default;
@@ -111,9 +109,9 @@ class HERALD_EXPORT FieldSelector {
   std::vector<Term> terms_;
 };
 
-// The text that picks the events about an object, in the spelling of `api`: whatever the
-// reference says must be as it says, but for the resource version, of which an object has
-// many. What is empty does not matter; an empty reference picks everything.
+// The field selector for the events about an object, in the spelling of `api`. It names all fields
+// of the reference that are not empty, except the resource version, which changes with each write
+// of the object. It is empty, and matches every event, if the reference is empty.
 HERALD_EXPORT std::string SelectorForObject(const ObjectReference& object, EventApi api);
 
 }  // namespace herald

@@ -12,9 +12,11 @@
 
 namespace herald {
 
-// Labels and annotations: a std::map that is as large as a pointer while it is empty, as
-// most are. Sorted, because both wire formats write them sorted; looked up by string_view
-// without a copy. The members are those of std::map that anybody has needed.
+// A map of labels or annotations: a std::map that takes only a pointer while it is empty, as most
+// are. Sorted, because both wire formats write them in this order. A lookup by string_view makes no
+// copy. It has the members of std::map that Herald uses.
+//
+// A value: not synchronized.
 class StringMap {
  public:
   using Map = std::map<std::string, std::string, std::less<>>;
@@ -36,7 +38,7 @@ class StringMap {
   bool empty() const { return !map_ || map_->empty(); }
   std::size_t size() const { return map_ ? map_->size() : 0; }
 
-  // Of an empty map all iterators may be those without a map, which are equal.
+  // While there is no map, all iterators are value-initialized, and so equal.
   iterator begin() { return map_ ? map_->begin() : iterator(); }
   iterator end() { return map_ ? map_->end() : iterator(); }
   const_iterator begin() const { return map_ ? map_->begin() : const_iterator(); }
@@ -49,13 +51,13 @@ class StringMap {
   bool contains(std::string_view key) const { return find(key) != end(); }
   std::size_t count(std::string_view key) const { return contains(key) ? 1 : 0; }
 
-  std::string& operator[](std::string key) { return Made()[std::move(key)]; }
+  std::string& operator[](std::string key) { return MutableMap()[std::move(key)]; }
   template <typename... Args>
   std::pair<iterator, bool> emplace(Args&&... args) {
-    return Made().emplace(std::forward<Args>(args)...);
+    return MutableMap().emplace(std::forward<Args>(args)...);
   }
   std::pair<iterator, bool> insert_or_assign(std::string key, std::string value) {
-    return Made().insert_or_assign(std::move(key), std::move(value));
+    return MutableMap().insert_or_assign(std::move(key), std::move(value));
   }
   std::size_t erase(std::string_view key) {
     const iterator found = find(key);
@@ -71,7 +73,7 @@ class StringMap {
   }
 
  private:
-  Map& Made() { return map_ ? *map_ : map_.emplace(); }
+  Map& MutableMap() { return map_ ? *map_ : map_.emplace(); }
 
   Rare<Map> map_;
 };

@@ -12,16 +12,18 @@
 
 namespace herald {
 
-// Seconds from the Unix epoch to 0001-01-01T00:00:00Z, Kubernetes' "no time".
+// Seconds from the Unix epoch to 0001-01-01T00:00:00Z, which means "not set" in Kubernetes.
 inline constexpr std::int64_t kZeroTimeSeconds = -62135596800;
 
-// What Time and MicroTime hold: a point of wall time with the range of Kubernetes'
-// protobuf (any int64 of seconds, so nanoseconds since 1970 would not do) and the
-// resolution of the clock. The default is the zero time, which JSON writes as
-// null; the Unix epoch is an ordinary time.
+// The value of Time and MicroTime: a point of wall time in seconds and nanoseconds. The seconds
+// have the range of Kubernetes' protobuf, any int64, which nanoseconds since 1970 could not
+// represent. The default is the zero time, which is null in JSON; the Unix epoch is an ordinary
+// time.
+//
+// An immutable value.
 class HERALD_EXPORT Timestamp {
  public:
-  // -292277022400-12-31T23:59:59.999999Z is the longest text there is.
+  // The longest string is -292277022400-12-31T23:59:59.999999Z.
   static constexpr std::size_t kMaxTextBytes = 40;
 
   constexpr Timestamp() = default;
@@ -34,7 +36,7 @@ class HERALD_EXPORT Timestamp {
   constexpr std::int32_t nanos() const { return nanos_; }
   constexpr bool is_zero() const { return seconds_ == kZeroTimeSeconds && nanos_ == 0; }
 
-  // Clamped to what WallTime can hold (the years 1678 to 2261).
+  // Clamped to the range of WallTime (the years 1678 to 2261).
   WallTime ToWallTime() const;
 
   auto operator<=>(const Timestamp&) const = default;
@@ -44,21 +46,21 @@ class HERALD_EXPORT Timestamp {
   std::int32_t nanos_ = 0;
 };
 
-// Kubernetes' metav1.Time: written in whole seconds, "2006-01-02T15:04:05Z". The
-// fraction lives only in memory.
+// Kubernetes' metav1.Time: encoded in whole seconds, "2006-01-02T15:04:05Z". The fraction exists
+// only in memory.
 struct HERALD_EXPORT Time : Timestamp {
   using Timestamp::Timestamp;
-  // The text of the wire, without quotes; REQUIRES: !is_zero(), which is null there.
+  // The string on the wire, without quotes. REQUIRES: !is_zero(), because that is encoded as null
   std::string ToString() const;
-  // The same into a buffer with room for kMaxTextBytes; returns the end.
+  // Writes the same string to a buffer of at least kMaxTextBytes bytes and returns its end.
   char* WriteTo(char* out) const;
-  // Reads RFC 3339 as Kubernetes does: any offset, a fraction of any length. The
-  // message of a refusal is Kubernetes' own.
+  // Parses RFC 3339 as Kubernetes does: any offset, a fraction of any length. Errors have
+  // Kubernetes' message.
   static Result<Time> Parse(std::string_view text);
 };
 
-// Kubernetes' metav1.MicroTime: written and read with exactly six digits of
-// fraction, "2006-01-02T15:04:05.000000Z".
+// Kubernetes' metav1.MicroTime: encoded with exactly six digits of fraction,
+// "2006-01-02T15:04:05.000000Z", and only accepted with six.
 struct HERALD_EXPORT MicroTime : Timestamp {
   using Timestamp::Timestamp;
   std::string ToString() const;

@@ -7,13 +7,13 @@
 
 namespace herald {
 
-// Wall time in nanoseconds since the Unix epoch: what events are stamped with.
+// Wall time in nanoseconds since the Unix epoch: the timestamps of events.
 using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::nanoseconds>;
-// Time that never jumps: what intervals, buckets and backoffs are measured with.
+// Time that never jumps: for intervals, token buckets and backoffs.
 using SteadyTime = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
 
-// A Clock tells the time. Everything in Herald that depends on time takes one,
-// so that tests decide what time it is and none of them sleeps.
+// A Clock returns the current time. All code in Herald that depends on time uses one, so that tests
+// control the time and do not sleep.
 //
 // Implementations are thread-safe.
 class HERALD_EXPORT Clock {
@@ -21,17 +21,17 @@ class HERALD_EXPORT Clock {
   virtual ~Clock() = default;
   virtual WallTime Now() const = 0;
   virtual SteadyTime Steady() const = 0;
-  // As Steady(), but counts the time during which the machine was suspended, too: the wall clock
-  // moves with it unless somebody sets the wall clock. For noticing that. A clock that is never
-  // suspended need not override it.
+  // Like Steady(), but includes the time during which the machine was suspended. The wall clock
+  // advances at the same rate unless it is set, so a comparison of both detects that. A clock that
+  // is never suspended need not override it.
   virtual SteadyTime SinceBoot() const { return Steady(); }
 };
 
-// The machine's clock. Never destroyed, so it is safe in static destruction.
+// The machine's clock. Never destroyed, so it can be used during static destruction.
 HERALD_EXPORT const Clock& SystemClock();
 
-// A clock that stands still until a test moves it. All of its times move together, except in
-// JumpWallClock() and Suspend(). Thread-safe.
+// A clock for tests that advances only in the functions below. All of its times advance together,
+// except in JumpWallClock() and Suspend(). Thread-safe.
 class HERALD_EXPORT FakeClock final : public Clock {
  public:
   explicit FakeClock(WallTime start);
@@ -42,9 +42,9 @@ class HERALD_EXPORT FakeClock final : public Clock {
 
   // REQUIRES: by >= 0
   void Advance(std::chrono::nanoseconds by);
-  // Moves the wall clock alone, forward or backward, as somebody who sets it does.
+  // Moves only the wall clock, forward or backward, as when an administrator sets it.
   void JumpWallClock(std::chrono::nanoseconds by);
-  // Moves everything but Steady(), as a machine does that was suspended. REQUIRES: by >= 0
+  // Advances all times except Steady(), as when the machine is suspended. REQUIRES: by >= 0
   void Suspend(std::chrono::nanoseconds by);
 
  private:

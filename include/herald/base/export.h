@@ -1,9 +1,8 @@
-// HERALD_EXPORT marks what other libraries may link against.
+// HERALD_EXPORT marks the classes and functions that other libraries may use.
 //
-// Everything is compiled with hidden visibility, so a class or function that
-// has code in a .cc file and is used outside its own library needs the mark.
-// Static builds drop it: a host that links Herald into a shared library of its
-// own must not export our symbols as if they were its own.
+// All code is compiled with hidden visibility, so a class or function that is defined in a .cc file
+// and used outside of its library needs the mark. In static builds the mark is empty: a program
+// that links Herald into its own shared library must not export Herald's symbols.
 #pragma once
 
 #if defined(HERALD_STATIC)

@@ -10,17 +10,15 @@ namespace herald {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarn, kError };
 
-// One thing worth telling the host program. All views live only as long as the
-// call that carries them.
+// One entry of the log. All views are valid only during the call of the LogFunction.
 struct LogEntry {
   LogLevel level = LogLevel::kInfo;
-  std::string_view message{};  // a constant sentence, so that logs can be grouped by it
-  std::vector<std::pair<std::string_view, std::string_view>> fields{};  // what varies
+  std::string_view message{};  // a constant sentence, so that entries can be grouped by it
+  std::vector<std::pair<std::string_view, std::string_view>> fields{};  // names and values
 };
 
-// Where the library's log goes. Herald prints nothing by itself: a library does
-// not own its host's log. Called from any of the library's threads, never while
-// a lock is held; an exception that leaves it is caught and dropped.
+// Receives the log entries of the library, which prints nothing itself. It is called on any of the
+// library's threads and without a lock held. An exception that leaves it is caught and ignored.
 using LogFunction = std::function<void(const LogEntry&)>;
 
 }  // namespace herald

@@ -15,11 +15,11 @@
 
 namespace herald {
 
-// Why something failed. The first group are Kubernetes' own reasons and travel
-// over the wire by name; callers branch on them and never on message text.
+// The reason of a failure. The first group has Kubernetes' reasons, which are sent by name. Callers
+// decide by the reason and never by the message.
 enum class StatusReason : std::uint8_t {
   kOk,
-  kUnknown,  // failed, and nobody said why: the wire's empty reason
+  kUnknown,  // a failure without a reason: the empty string on the wire
 
   kUnauthorized,
   kForbidden,
@@ -41,22 +41,22 @@ enum class StatusReason : std::uint8_t {
   kExpired,
   kServiceUnavailable,
 
-  // Herald's own, for what happens before a server has answered.
-  kUnreachable,  // no connection, or it broke before the answer was read
-  kCorruption,   // stored bytes are not what was written
-  kCancelled,    // the caller gave up or the component is stopping
+  // Herald's own reasons, for failures without a response of a server.
+  kUnreachable,  // no connection, or it was lost before the response was read
+  kCorruption,   // stored bytes differ from those that were written
+  kCancelled,    // the caller cancelled, or the component is stopping
 };
 
-// The reason as the wire spells it ("NotFound"); empty for kOk and kUnknown.
+// The reason's name on the wire ("NotFound"); empty for kOk and kUnknown.
 HERALD_EXPORT std::string_view ReasonName(StatusReason reason);
 
-// The opposite of ReasonName(); kUnknown for a name that is not known here.
+// The reason with this name; kUnknown for an unknown name.
 HERALD_EXPORT StatusReason ReasonFromName(std::string_view name);
 
-// The HTTP code that Kubernetes sends with a reason; 500 where it has none.
+// The HTTP code that Kubernetes sends with a reason; 500 if it defines none.
 HERALD_EXPORT int DefaultHttpCode(StatusReason reason);
 
-// One reason among several, usually one field of a refused object.
+// One of several causes, usually for one field of a rejected object.
 struct StatusCause {
   std::string reason{};   // "FieldValueRequired"
   std::string message{};  // "Required value"
@@ -65,7 +65,7 @@ struct StatusCause {
   bool operator==(const StatusCause&) const = default;
 };
 
-// What a status is about.
+// The object that a status is about.
 struct StatusDetails {
   std::string name{};
   std::string group{};
@@ -76,27 +76,25 @@ struct StatusDetails {
   bool operator==(const StatusDetails&) const = default;
 };
 
-// A Status says whether something worked, and if not, why, in the terms of the
-// Kubernetes API. One value serves the whole way: a store makes it, routes map
-// it to HTTP, the client reads it back, and delivery decides by it whether to
-// try again.
+// A Status is the outcome of an operation in the terms of the Kubernetes API: success, or a reason
+// and a message. All layers use it: a store returns it, the server maps it to HTTP, the client
+// parses it back, and delivery decides by it whether to retry.
 //
-// Cheap to copy and to pass when ok (one null pointer). Immutable once made, so
-// it may be shared between threads.
+// Cheap to copy if ok (one null pointer). Immutable, so it may be shared between threads.
 class [[nodiscard]] HERALD_EXPORT Status {
  public:
-  // Who said it. Delivery needs this bit: an answer that a server gave is final
-  // in cases where a local failure of the same kind is worth another try.
+  // Where the status was created. Delivery needs it: a server's response is final in cases in which
+  // a local failure with the same reason is retried.
   enum class Origin : std::uint8_t { kLocal, kServer };
 
-  // All parts, for the few who set more than reason and message.
+  // All parts, for callers that set more than reason and message.
   struct Parts {
     StatusReason reason = StatusReason::kUnknown;
     int code = 0;  // HTTP code; 0 means DefaultHttpCode(reason)
     std::string message{};
     std::optional<StatusDetails> details{};
     std::chrono::seconds retry_after{0};
-    std::string continue_token{};  // a fresh list token, only with kExpired
+    std::string continue_token{};  // a new token for the list, only with kExpired
     Origin origin = Origin::kLocal;
 
     bool operator==(const Parts&) const = default;
@@ -113,13 +111,13 @@ class [[nodiscard]] HERALD_EXPORT Status {
   // The HTTP code; 200 when ok.
   int code() const;
   const std::string& message() const { return parts().message; }
-  // Empty ones where none were given.
+  // Empty details if none were given.
   const StatusDetails& details() const;
   std::chrono::seconds retry_after() const { return parts().retry_after; }
   const std::string& continue_token() const { return parts().continue_token; }
   Origin origin() const { return parts().origin; }
 
-  // All of it, to make a changed copy: `auto p = s.parts(); p.x = y; Status(p)`.
+  // All parts, to create a changed copy: `auto p = s.parts(); p.x = y; Status(p)`.
   const Parts& parts() const;
 
   // For logs: `NotFound (404): events "x" not found`, or `OK`.
@@ -128,21 +126,18 @@ class [[nodiscard]] HERALD_EXPORT Status {
   bool operator==(const Status& other) const;
 
  private:
-  std::shared_ptr<const Parts> parts_;  // null: ok and nothing more to say
+  std::shared_ptr<const Parts> parts_;  // null: ok, with default parts
 };
 
-// A value of T, or the Status that tells why there is none. Member names are
-// those of std::expected<T, Status>, which will replace it.
+// A value of T, or the Status of the failure. Member names are those of std::expected<T, Status>,
+// which will replace it. As thread-safe as T.
 template <typename T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
   using error_type = Status;
 
-  // Both implicit: the first as in std::expected, the second so that
-  // `return status;` reads well.
-  // Implicit, as in std::expected, so that `return value;` and `return status;` read
-  // well.
+  // Both are implicit, so that `return value;` and `return status;` compile.
   template <typename U = T>
     requires std::is_convertible_v<U&&, T> && (!std::is_convertible_v<U &&, Status>) &&
              (!std::is_same_v<std::remove_cvref_t<U>, Result>)
@@ -151,7 +146,7 @@ class [[nodiscard]] Result {
   // REQUIRES: !error.ok()
   Result(Status error)  // NOLINT(google-explicit-constructor)
       : state_(std::in_place_index<1>, std::move(error)) {}
-  // A value made in place: spares a move of something large.
+  // Constructs the value in place, to avoid a move of a large one.
   template <typename... Args>
   explicit Result(std::in_place_t, Args&&... args)
       : state_(std::in_place_index<0>, std::forward<Args>(args)...) {}

@@ -22,25 +22,6 @@ void AppendFields(const JsonFrame* frame, std::string* out) {
 
 }  // namespace
 
-std::string_view JsonTypeName(JsonReader::Type type) {
-  switch (type) {
-    case JsonReader::Type::kObject:
-      return "object";
-    case JsonReader::Type::kArray:
-      return "array";
-    case JsonReader::Type::kString:
-      return "string";
-    case JsonReader::Type::kNumber:
-      return "number";
-    case JsonReader::Type::kBool:
-      return "bool";
-    case JsonReader::Type::kNull:
-    case JsonReader::Type::kError:
-      break;
-  }
-  return "null";
-}
-
 bool FoldedEqual(std::string_view key, std::string_view name) {
   if (key.size() < name.size()) return false;
   const auto lower = [](char32_t c) -> char32_t { return c >= 'A' && c <= 'Z' ? c + 32 : c; };

@@ -17,6 +17,7 @@
 #include "api/fields.h"
 #include "api/json/reader.h"
 #include "api/json/strict_errors.h"
+#include "api/json/type_names.h"
 #include "api/list_growth.h"
 #include "api/type_meta.h"
 
@@ -61,9 +62,6 @@ class JsonComplaints {
   std::string bad_time_;
   std::string wrong_type_;
 };
-
-// "string", "array", ... as Kubernetes' messages call a value.
-std::string_view JsonTypeName(JsonReader::Type type);
 
 // Whether Go's encoding/json, which looks for kind and apiVersion without regard to
 // case, would take `key` for `name`. REQUIRES: name is ASCII letters
@@ -132,7 +130,7 @@ class JsonDecoder {
   struct Table<T, std::index_sequence<kIndex...>> {
     static constexpr std::size_t kSize = sizeof...(kIndex);
     static constexpr std::array<std::string_view, kSize> kNames = {
-        std::get<kIndex>(Schema<T, kApi>::kFields).json...};
+        std::get<kIndex>(FieldTable<T, kApi>::kFields).json...};
     static_assert(kSize <= kKindBit);
 
     // Reads all members up to one that is not where the table has it: false if there
@@ -151,7 +149,7 @@ class JsonDecoder {
 
   template <typename T>
   void Object(T* object, const JsonFrame* outer, TypeMeta* type_meta = nullptr) {
-    JsonFrame frame{outer, Schema<T, kApi>::kGoName, {}, -1};
+    JsonFrame frame{outer, FieldTable<T, kApi>::kGoName, {}, -1};
     std::uint64_t seen = 0;
     bool more = r_.BeginObject();
     if (type_meta != nullptr) more = more && ReadTypeIfNext(type_meta, &seen);
@@ -164,7 +162,7 @@ class JsonDecoder {
   // False if it was the last member. Otherwise it has been read, or another is next.
   template <std::size_t kIndex, typename T>
   bool ReadIfNext(T* object, JsonFrame* frame, std::uint64_t* seen) {
-    constexpr std::string_view kName = std::get<kIndex>(Schema<T, kApi>::kFields).json;
+    constexpr std::string_view kName = std::get<kIndex>(FieldTable<T, kApi>::kFields).json;
     if (!r_.SkipExpectedKey(kName)) return true;
     if (Seen(kIndex, seen)) complaints_.DuplicateField(frame->outer, kName);
     frame->field = kName;
@@ -245,7 +243,7 @@ class JsonDecoder {
 
   template <std::size_t kIndex, typename T>
   void Member(T* object, JsonFrame* frame) {
-    constexpr auto& kField = std::get<kIndex>(Schema<T, kApi>::kFields);
+    constexpr auto& kField = std::get<kIndex>(FieldTable<T, kApi>::kFields);
     auto& value = object->*kField.member;
     const Type type = r_.Peek();
     if (type == Type::kNull) {
@@ -272,8 +270,8 @@ class JsonDecoder {
     if constexpr (std::is_same_v<T, std::int64_t>) return "int64";
     if constexpr (std::is_same_v<T, bool>) return "bool";
     if constexpr (std::is_same_v<T, StringMap>) return "map[string]string";
-    if constexpr (requires { Schema<T, kApi>::kGoName; }) {
-      return std::string("v1.").append(Schema<T, kApi>::kGoName);
+    if constexpr (requires { FieldTable<T, kApi>::kGoName; }) {
+      return std::string("v1.").append(FieldTable<T, kApi>::kGoName);
     }
     if constexpr (requires { typename T::value_type; } && !std::is_same_v<T, StringMap>) {
       return "[]" + GoType<typename T::value_type>();
@@ -332,7 +330,7 @@ class JsonDecoder {
   }
 
   template <typename T>
-    requires requires { Schema<T, kApi>::kGoName; }
+    requires requires { FieldTable<T, kApi>::kGoName; }
   void Value(Type type, T* out, JsonFrame& frame, std::string_view) {
     if (type != Type::kObject) return WrongType(type, frame, GoType<T>());
     Object(out, &frame);

@@ -90,7 +90,7 @@ class JsonEncoder {
  private:
   template <typename T, std::size_t kIndex>
   static constexpr auto kKey = [] {
-    constexpr std::string_view kName = std::get<kIndex>(Schema<T, kApi>::kFields).json;
+    constexpr std::string_view kName = std::get<kIndex>(FieldTable<T, kApi>::kFields).json;
     std::array<char, kName.size() + 4> key{};
     key[0] = ',';
     key[1] = '"';
@@ -122,7 +122,7 @@ class JsonEncoder {
 
   template <std::size_t kIndex, typename T>
   void Member(const T& object) {
-    constexpr auto& kField = std::get<kIndex>(Schema<T, kApi>::kFields);
+    constexpr auto& kField = std::get<kIndex>(FieldTable<T, kApi>::kFields);
     constexpr std::string_view kText = Key<T, kIndex>();
     const auto& value = object.*kField.member;
     if constexpr (kField.presence == Presence::kOmitEmpty) {

@@ -13,42 +13,10 @@
 
 #include "api/fields.h"
 #include "api/json/strict_errors.h"
+#include "api/json/type_names.h"
 
 namespace herald {
 namespace {
-
-// What Go's reflection calls the kind of a value.
-std::string_view KindName(const Json& json) {
-  switch (json.type()) {
-    case Json::Type::kBool:
-      return "bool";
-    case Json::Type::kNumber:
-      return std::holds_alternative<double>(json.AsNumber()) ? "float64" : "int64";
-    case Json::Type::kString:
-      return "string";
-    case Json::Type::kArray:
-      return "slice";
-    case Json::Type::kObject:
-      return "map";
-    case Json::Type::kNull:
-      break;
-  }
-  return "invalid";
-}
-
-// What JSON calls it.
-std::string_view JsonName(const Json& json) {
-  switch (json.type()) {
-    case Json::Type::kArray:
-      return "array";
-    case Json::Type::kObject:
-      return "object";
-    case Json::Type::kNumber:
-      return "number";
-    default:
-      return KindName(json);
-  }
-}
 
 // As a server on amd64 converts: what is out of range becomes the smallest integer.
 std::int64_t Truncate(double value) {
@@ -84,7 +52,7 @@ class Converter {
   void Value(const Json& json, std::string* out, std::string_view go_type) {
     if (json.type() == Json::Type::kString) {
       *out = json.AsString();
-    } else if (KindName(json) == "int64") {
+    } else if (GoKindName(json) == "int64") {
       Fail("cannot convert int64 to ", go_type.empty() ? "string" : go_type);
     } else if (!json.is_null()) {
       Fail("unrecognized type: ", "string");
@@ -118,7 +86,8 @@ class Converter {
   void Value(const Json& json, T* out, std::string_view) {
     if (json.is_null()) return;
     if (json.type() != Json::Type::kString) {
-      return Fail("json: cannot unmarshal ", JsonName(json), " into Go value of type string");
+      return Fail("json: cannot unmarshal ", JsonTypeName(json.type()),
+                  " into Go value of type string");
     }
     if (Result<T> time = T::Parse(json.AsString())) {
       *out = *time;
@@ -140,14 +109,14 @@ class Converter {
 
   void Value(const Json& json, StringMap* out, std::string_view) {
     if (json.is_null()) return;
-    if (!json.is_object()) return Fail("cannot restore map from ", KindName(json));
+    if (!json.is_object()) return Fail("cannot restore map from ", GoKindName(json));
     for (const auto& [key, value] : json.object()) Value(value, &(*out)[key], {});
   }
 
   template <typename T>
   void Value(const Json& json, std::vector<T>* out, std::string_view) {
     if (json.is_null()) return;
-    if (!json.is_array()) return Fail("cannot restore slice from ", KindName(json));
+    if (!json.is_array()) return Fail("cannot restore slice from ", GoKindName(json));
     const std::size_t outer = path_.size();
     for (const Json& element : json.array()) {
       if (!error_.empty()) return;
@@ -158,12 +127,12 @@ class Converter {
   }
 
   template <typename T>
-    requires requires { Schema<T, kApi>::kGoName; }
+    requires requires { FieldTable<T, kApi>::kGoName; }
   void Value(const Json& json, T* out, std::string_view) {
     if (json.is_null()) return;
-    if (!json.is_object()) return Fail("cannot restore struct from: ", KindName(json));
+    if (!json.is_object()) return Fail("cannot restore struct from: ", GoKindName(json));
     std::apply([&](const auto&... field) { (Member(json, field, out), ...); },
-               Schema<T, kApi>::kFields);
+               FieldTable<T, kApi>::kFields);
     if (field_errors_ != nullptr) ReportUnknown<T>(json);
   }
 
@@ -183,7 +152,7 @@ class Converter {
       if (unknown_bytes_ > StrictErrors::kMaxBytes) return;
       const bool known =
           std::apply([&name = key](const auto&... field) { return ((field.json == name) || ...); },
-                     Schema<T, kApi>::kFields);
+                     FieldTable<T, kApi>::kFields);
       const bool is_type = path_.empty() && (key == "kind" || key == "apiVersion");
       if (known || is_type) continue;
       field_errors_->push_back("unknown field \"" + path_ + (path_.empty() ? "" : ".") + key + '"');

@@ -8,13 +8,12 @@
 #include "api/json/encoder.h"
 #include "api/json/stored_to_json.h"
 #include "api/json/writer.h"
+#include "api/protobuf/layout.h"
 #include "api/protobuf/reader.h"
 #include "herald/api/codec.h"
 
 namespace herald {
 namespace {
-
-constexpr std::string_view kMagic("k8s\0", 4);
 
 void AppendVarint(std::uint64_t value, std::string* out) {
   for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
@@ -39,7 +38,7 @@ void AppendEnvelopeHead(std::string_view api_version, std::string_view kind, std
   std::string type;
   AppendField(1, api_version, &type);
   AppendField(2, kind, &type);
-  out->append(kMagic);
+  out->append(kProtobufMagic);
   AppendField(1, type, out);
   AppendFieldHead(2, bytes, out);
 }
@@ -67,7 +66,7 @@ std::string_view FieldOf(std::string_view message, int number) {
   return {};
 }
 std::string_view ObjectOf(std::string_view envelope) {
-  return FieldOf(envelope.substr(kMagic.size()), 2);
+  return FieldOf(envelope.substr(kProtobufMagic.size()), 2);
 }
 
 // The messages of metadata as they stand in an event and in a list of them.

@@ -47,7 +47,7 @@ constexpr Kind KindOf() {
     return Kind::kNumber;
   } else if constexpr (std::is_base_of_v<Timestamp, T>) {
     return Kind::kMoment;
-  } else if constexpr (requires { Schema<T, EventApi::kCoreV1>::kGoName; }) {
+  } else if constexpr (requires { FieldTable<T, EventApi::kCoreV1>::kGoName; }) {
     return Kind::kMessage;
   } else {
     return Kind::kOther;
@@ -95,12 +95,12 @@ class StoredToJson {
 
   template <typename T, std::size_t kIndex>
   using MemberAt = typename std::tuple_element_t<
-      kIndex, std::remove_cvref_t<decltype(Schema<T, kApi>::kFields)>>::MemberType;
+      kIndex, std::remove_cvref_t<decltype(FieldTable<T, kApi>::kFields)>>::MemberType;
 
   // The number under which core/v1 has a member of this API's table.
   template <typename T, std::size_t kIndex>
   static constexpr int kStoredNumber = [] {
-    constexpr auto kMember = std::get<kIndex>(Schema<T, kApi>::kFields).member;
+    constexpr auto kMember = std::get<kIndex>(FieldTable<T, kApi>::kFields).member;
     int number = 0;
     const auto look = [&number, kMember](const auto& stored) {
       if constexpr (std::is_same_v<std::remove_cvref_t<decltype(stored.member)>,
@@ -109,7 +109,7 @@ class StoredToJson {
       }
     };
     std::apply([&look](const auto&... stored) { (look(stored), ...); },
-               Schema<T, EventApi::kCoreV1>::kFields);
+               FieldTable<T, EventApi::kCoreV1>::kFields);
     return number;
   }();
 
@@ -159,7 +159,7 @@ class StoredToJson {
     using Held = MemberAt<T, kIndex>;
     using Value = typename Unwrapped<Held>::Type;
     constexpr Kind kKind = KindOf<Held>();
-    constexpr auto& kField = std::get<kIndex>(Schema<T, kApi>::kFields);
+    constexpr auto& kField = std::get<kIndex>(FieldTable<T, kApi>::kFields);
     constexpr bool kOmit = kField.presence == Presence::kOmitEmpty;
     if constexpr (kMayBeAbsent<Held>) {
       static_assert(kOmit);

@@ -9,6 +9,7 @@
 
 #include "api/json/reader.h"
 #include "api/json/strict_errors.h"
+#include "api/json/type_names.h"
 #include "api/quote.h"
 #include "herald/api/patch.h"
 
@@ -20,24 +21,6 @@ Status Invalid(std::string message) { return Status(StatusReason::kInvalid, std:
 Status Crash() {
   return Status(StatusReason::kInternalError,
                 "Internal error occurred: this JSON patch crashes the Kubernetes API server");
-}
-
-std::string_view TypeName(Json::Type type) {
-  switch (type) {
-    case Json::Type::kArray:
-      return "array";
-    case Json::Type::kObject:
-      return "object";
-    case Json::Type::kString:
-      return "string";
-    case Json::Type::kNumber:
-      return "number";
-    case Json::Type::kBool:
-      return "bool";
-    case Json::Type::kNull:
-      break;
-  }
-  return "null";
 }
 
 // The work of a patch that does not show in its size: elements of a list that move when others
@@ -153,7 +136,7 @@ class JsonPatcher {
       return (name == "path" ? "operation missing path field" : "operation, missing from field") +
              std::string(": missing value");
     }
-    return "json: cannot unmarshal " + std::string(TypeName(member->type())) +
+    return "json: cannot unmarshal " + std::string(JsonTypeName(member->type())) +
            " into Go value of type string";
   }
 
@@ -455,7 +438,8 @@ class JsonPatcher {
 };
 
 Status NotAPatch(Json::Type type, std::string_view go_type) {
-  return Status(StatusReason::kBadRequest, "json: cannot unmarshal " + std::string(TypeName(type)) +
+  return Status(StatusReason::kBadRequest, "json: cannot unmarshal " +
+                                               std::string(JsonTypeName(type)) +
                                                " into Go value of type " + std::string(go_type));
 }
 
@@ -551,13 +535,12 @@ class OperationChecker {
 
   // Steps over a value of a type that is only right if it is null.
   void Skip(std::string_view into, JsonReader::Type type) {
-    const std::string_view text = reader_.SkipValue();
+    reader_.SkipValue();
     if (!reader_.ok() || type == JsonReader::Type::kNull || !error_.empty()) return;
-    const std::string_view name = type == JsonReader::Type::kObject ? "object"
-                                  : type == JsonReader::Type::kArray
-                                      ? "array"
-                                      : TypeName(Json::Scalar(text).type());
-    error_.append("json: cannot unmarshal ").append(name).append(" into ").append(into);
+    error_.append("json: cannot unmarshal ")
+        .append(JsonTypeName(type))
+        .append(" into ")
+        .append(into);
   }
 
   JsonReader reader_;

@@ -10,6 +10,7 @@
 #include "api/json/event_from_json.h"
 #include "api/json/reader.h"
 #include "api/json/strict_errors.h"
+#include "api/json/type_names.h"
 #include "api/patch/internal.h"
 #include "api/patch/json_patch.h"
 #include "api/patch/merge_patch.h"
@@ -47,25 +48,8 @@ Status NotAnEvent(std::string_view shown, std::string_view why) {
 // Why this is no merge patch, as Go says it; nothing if it is one. Null counts as
 // a patch without members.
 std::optional<std::string> NotAMap(const Json& json) {
-  std::string_view name;
-  switch (json.type()) {
-    case Json::Type::kObject:
-    case Json::Type::kNull:
-      return std::nullopt;
-    case Json::Type::kArray:
-      name = "array";
-      break;
-    case Json::Type::kString:
-      name = "string";
-      break;
-    case Json::Type::kNumber:
-      name = "number";
-      break;
-    case Json::Type::kBool:
-      name = "bool";
-      break;
-  }
-  return "json: cannot unmarshal " + std::string(name) +
+  if (json.is_object() || json.is_null()) return std::nullopt;
+  return "json: cannot unmarshal " + std::string(JsonTypeName(json.type())) +
          " into Go value of type map[string]interface {}";
 }
 

@@ -1,230 +1,28 @@
 #include "api/patch/strategic_merge.h"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
 #include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "api/fields.h"
-#include "api/quote.h"
+#include "api/json/type_names.h"
+#include "api/patch/directives.h"
+#include "api/patch/list_order.h"
+#include "api/patch/merge_errors.h"
+#include "api/patch/merge_types.h"
 
 namespace herald {
+namespace strategic {
 namespace {
-
-constexpr std::string_view kDirective = "$patch";
-constexpr std::string_view kRetainKeys = "$retainKeys";
-constexpr std::string_view kDeleteFrom = "$deleteFromPrimitiveList";
-constexpr std::string_view kSetOrder = "$setElementOrder";
-
-// What the merge has to know of a Go type: enough to find the type of a member, and
-// Go's words for the complaint if there is none.
-struct MergeType {
-  enum class Kind : std::uint8_t { kStruct, kMap, kList, kPointer, kScalar };
-  struct Member {
-    std::string_view name;
-    const MergeType* type;
-  };
-  Kind kind = Kind::kScalar;
-  std::string_view go_name = {};
-  std::span<const Member> members = {};
-  const MergeType* element = nullptr;  // of a list or a pointer
-};
-
-template <typename T, EventApi kApi>
-struct TypeOf {
-  static constexpr MergeType kType = {};
-};
-
-template <EventApi kApi>
-struct TypeOf<StringMap, kApi> {
-  static constexpr MergeType kType = {.kind = MergeType::Kind::kMap};
-};
-
-template <typename T, EventApi kApi>
-struct TypeOf<std::vector<T>, kApi> {
-  static constexpr MergeType kType = {.kind = MergeType::Kind::kList,
-                                      .element = &TypeOf<T, kApi>::kType};
-};
-
-template <typename T, EventApi kApi>
-  requires kMayBeAbsent<T>
-struct TypeOf<T, kApi> {
-  static constexpr MergeType kType = {.kind = MergeType::Kind::kPointer,
-                                      .element = &TypeOf<typename T::value_type, kApi>::kType};
-};
-
-template <typename T, EventApi kApi>
-  requires requires { Schema<T, kApi>::kGoName; }
-struct TypeOf<T, kApi> {
-  static constexpr auto kMembers = std::apply(
-      [](const auto&... field) {
-        return std::array{MergeType::Member{
-            field.json,
-            &TypeOf<typename std::remove_cvref_t<decltype(field)>::MemberType, kApi>::kType}...};
-      },
-      Schema<T, kApi>::kFields);
-  static constexpr MergeType kType = {
-      .kind = MergeType::Kind::kStruct, .go_name = Schema<T, kApi>::kGoName, .members = kMembers};
-};
-
-// The lists of an event that are merged. All others are replaced.
-struct ListRule {
-  std::string_view owner;
-  std::string_view list;
-  std::string_view key;  // the member that tells elements apart; empty: the element itself
-};
-constexpr ListRule kMergedLists[] = {
-    {"ObjectMeta", "ownerReferences", "uid"},
-    {"ObjectMeta", "finalizers", ""},
-};
-
-Status Refusal(std::string message) { return Status(StatusReason::kUnknown, std::move(message)); }
-
-Status BadFormat(std::string_view what) {
-  return Status(StatusReason::kBadRequest, "invalid patch format of " + std::string(what));
-}
-
-// Kubernetes compares or hashes what Go cannot compare, and its handler dies of it.
-Status Crash() {
-  return Status(StatusReason::kInternalError,
-                "Internal error occurred: this patch crashes the Kubernetes API server");
-}
-
-std::string GoText(const Json& json) {
-  std::string text;
-  AppendGoText(json, 'v', &text);
-  return text;
-}
-
-std::string_view GoTypeName(const Json& json) {
-  switch (json.type()) {
-    case Json::Type::kBool:
-      return "bool";
-    case Json::Type::kNumber:
-      return std::holds_alternative<double>(json.AsNumber()) ? "float64" : "int64";
-    case Json::Type::kString:
-      return "string";
-    case Json::Type::kArray:
-      return "[]interface {}";
-    case Json::Type::kObject:
-      return "map[string]interface {}";
-    case Json::Type::kNull:
-      break;
-  }
-  return "%!s(<nil>)";
-}
-
-Status WrongArgument(std::string_view expected, const Json& actual) {
-  return Refusal("expected a " + std::string(expected) + ", but received a " +
-                 std::string(GoTypeName(actual)));
-}
-Status NotAList(const Json& actual) { return WrongArgument("[]interface {}", actual); }
-Status NotAMap(const Json& actual) { return WrongArgument("map[string]interface {}", actual); }
-
-Status NoMergeKey(const Json& map, std::string_view key) {
-  return Refusal("map: " + GoText(map) +
-                 " does not contain declared merge key: " + std::string(key));
-}
-
-Status UnknownDirective(const Json& directive, const Json& map) {
-  std::string message = "unknown patch type: ";
-  AppendGoText(directive, 's', &message);
-  return Refusal(message + " in map: " + GoText(map));
-}
-
-bool IsText(const Json& json, std::string_view text) {
-  return json.type() == Json::Type::kString && json.AsString() == text;
-}
-
-// Two scalars have the same identity if Go calls them equal.
-std::string Identity(const Json& scalar) {
-  switch (scalar.type()) {
-    case Json::Type::kString:
-      return "s" + scalar.AsString();
-    case Json::Type::kNumber: {
-      const Json::Number number = scalar.AsNumber();
-      const auto* const real = std::get_if<double>(&number);
-      if (real != nullptr && *real == 0) return "d0";  // which is equal to -0
-      std::string text(real != nullptr ? "d" : "i");
-      AppendJson(scalar, &text);
-      return text;
-    }
-    default:
-      return std::string(scalar.text());
-  }
-}
 
 // What follows "prefix/" in a directive's name.
 std::optional<std::string> ListName(std::string_view directive, std::string_view prefix) {
   const std::size_t slash = directive.find('/');
   if (slash == std::string_view::npos || directive.substr(0, slash) != prefix) return std::nullopt;
   return std::string(directive.substr(slash + 1));
-}
-
-bool EqualFold(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [lower](char x, char y) { return lower(x) == lower(y); });
-}
-
-// How a list is merged.
-struct ListStrategy {
-  bool merges = false;
-  std::string_view key = {};
-  const MergeType* element = nullptr;
-};
-
-// The type of a member. Names are compared as Go's decoder once did: in any case,
-// if none fits exactly.
-Status FindMember(const MergeType& type, std::string_view name, const MergeType::Member** found) {
-  const MergeType& owner = type.kind == MergeType::Kind::kPointer ? *type.element : type;
-  if (owner.kind != MergeType::Kind::kStruct) {
-    const std::string_view kind = owner.kind == MergeType::Kind::kMap    ? "map"
-                                  : owner.kind == MergeType::Kind::kList ? "slice"
-                                                                         : "string";
-    return Refusal("merging an object in json but data type is not struct, instead is: " +
-                   std::string(kind));
-  }
-  *found = nullptr;
-  for (const MergeType::Member& member : owner.members) {
-    if (member.name == name) {
-      *found = &member;
-      return Status();
-    }
-    if (*found == nullptr && EqualFold(member.name, name)) *found = &member;
-  }
-  if (*found != nullptr) return Status();
-  return Refusal("unable to find api field in struct " + std::string(owner.go_name) +
-                 " for the json field " + Quoted(name));
-}
-
-Status FindList(const MergeType& type, std::string_view name, ListStrategy* strategy) {
-  const MergeType::Member* member = nullptr;
-  if (Status status = FindMember(type, name, &member); !status.ok()) return status;
-  const MergeType::Kind kind = member->type->kind;
-  if (kind != MergeType::Kind::kList && kind != MergeType::Kind::kPointer) {
-    return Refusal("expected slice or array type, but got: struct");
-  }
-  strategy->element = member->type->element;
-  const MergeType& owner = type.kind == MergeType::Kind::kPointer ? *type.element : type;
-  for (const ListRule& rule : kMergedLists) {
-    if (rule.owner == owner.go_name && rule.list == member->name) {
-      strategy->merges = true;
-      strategy->key = rule.key;
-    }
-  }
-  return Status();
 }
 
 // Removes objects that are directives, at every level below `json`, which is none.
@@ -284,220 +82,13 @@ Status HasObjects(const Json::Array& original, const Json::Array& patch, bool* o
         append(original);
         message.push_back(' ');
         append(patch);
-        return Refusal(message + "]");
+        return PlainError(message + "]");
       }
     }
   }
-  if (first == nullptr) return Refusal("no elements in any of the given slices");
+  if (first == nullptr) return PlainError("no elements in any of the given slices");
   *objects = first->is_object();
   return Status();
-}
-
-// What tells an element apart from others: its merge key's value, or itself.
-Status ElementIdentity(const Json& element, std::string_view key, std::string* identity) {
-  const Json* scalar = &element;
-  if (!key.empty()) {
-    if (!element.is_object()) return NotAMap(element);
-    scalar = element.Find(key);
-    if (scalar == nullptr) return NoMergeKey(element, key);
-  }
-  if (scalar->is_container()) return Crash();
-  *identity = Identity(*scalar);
-  return Status();
-}
-
-// Where elements stand in a list, by identity. Of elements that are alike the first
-// one counts.
-class Positions {
- public:
-  // Elements without identity have no position.
-  Positions(const Json::Array& list, std::string_view key) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      std::string identity;
-      if (ElementIdentity(list[i], key, &identity).ok()) {
-        by_identity_.try_emplace(std::move(identity), i);
-      }
-      if (!list[i].is_object() && first_scalar_ == kNone) first_scalar_ = i;
-    }
-  }
-
-  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-
-  std::size_t Find(const std::string& identity) const {
-    const auto it = by_identity_.find(identity);
-    return it == by_identity_.end() ? kNone : it->second;
-  }
-  void Add(const std::string& identity, std::size_t position) {
-    by_identity_.try_emplace(identity, position);
-  }
-  void Remove(const std::string& identity) { by_identity_.erase(identity); }
-
-  std::size_t first_scalar() const { return first_scalar_; }
-
- private:
-  // Sorted: a client chooses the identities, and could choose some with one hash.
-  std::map<std::string, std::size_t> by_identity_;
-  std::size_t first_scalar_ = kNone;
-};
-
-// Every element needs its merge key.
-Status CheckKeys(const Json::Array& list, std::string_view key) {
-  for (const Json& element : list) {
-    if (!element.is_object()) return NotAMap(element);
-    if (element.Find(key) == nullptr) return NoMergeKey(element, key);
-  }
-  return Status();
-}
-
-// A merged list on its way into order: what the patch speaks of goes as the patch has
-// it, the rest as the server has it, and both are woven together so that the
-// server's order holds wherever it says something.
-class ListOrder {
- public:
-  ListOrder(const Json::Array& patch_order, const Json::Array& server_order, std::string_view key)
-      : patch_order_(patch_order),
-        server_order_(server_order),
-        key_(key),
-        in_patch_(patch_order, key),
-        on_server_(server_order, key) {}
-
-  // Takes the elements out of *merged.
-  Status Split(Json::Array* merged) {
-    // Go hashes elements that have no key, which it cannot do with lists and maps.
-    if (key_.empty() && (HasContainer(patch_order_) || HasContainer(*merged))) return Crash();
-    for (Json& element : *merged) {
-      Item item;
-      if (Status s = ElementIdentity(element, key_, &item.identity); !s.ok()) return s;
-      const std::size_t position = in_patch_.Find(item.identity);
-      if (!key_.empty() && in_patch_.first_scalar() < position) {
-        return Refusal("value for key " + std::to_string(in_patch_.first_scalar()) +
-                       " is not a map");
-      }
-      const bool is_ours = position != Positions::kNone;
-      item.position = is_ours ? position : on_server_.Find(item.identity);
-      item.arrival = ours_.size() + theirs_.size();
-      item.json = std::move(element);
-      (is_ours ? ours_ : theirs_).push_back(std::move(item));
-    }
-    merged->clear();
-    return Status();
-  }
-
-  // Puts them back, in order. `objects` is what HasObjects() found.
-  Status Weave(bool objects, Json::Array* merged) {
-    if (objects) {
-      if (Status s = CheckKeys(patch_order_, key_); !s.ok()) return s;
-      if (Status s = CheckKeys(server_order_, key_); !s.ok()) return s;
-    }
-    Sort(&ours_);
-    Sort(&theirs_);
-    auto mine = ours_.begin();
-    auto other = theirs_.begin();
-    while (mine != ours_.end() || other != theirs_.end()) {
-      bool take_other = mine == ours_.end();
-      if (mine != ours_.end() && other != theirs_.end()) {
-        const std::size_t there = on_server_.Find(mine->identity);
-        take_other = there != Positions::kNone && on_server_.Find(other->identity) < there;
-      }
-      merged->push_back(std::move(take_other ? (other++)->json : (mine++)->json));
-    }
-    return Status();
-  }
-
- private:
-  struct Item {
-    std::string identity;
-    std::size_t position = 0;  // in the order that counts for it
-    std::size_t arrival = 0;   // in the list as it was merged
-    Json json;
-  };
-
-  // Only an empty $setElementOrder leaves elements that are new without a position.
-  // Upstream's comparison then says "before" both ways round, and what its sort makes
-  // of that depends on the algorithm: insertion, up to 20 elements. Of more than that
-  // those without position go last.
-  static void Sort(std::vector<Item>* items) {
-    constexpr std::size_t kInsertionSorted = 20;
-    if (items->size() > kInsertionSorted) {
-      std::sort(items->begin(), items->end(), [](const Item& a, const Item& b) {
-        return std::tie(a.position, a.arrival) < std::tie(b.position, b.arrival);
-      });
-      return;
-    }
-    const auto unknown = [](const Item& item) { return item.position == Positions::kNone; };
-    for (std::size_t i = 1; i < items->size(); ++i) {
-      for (std::size_t j = i; j > 0; --j) {
-        Item& left = (*items)[j - 1];
-        Item& right = (*items)[j];
-        if (!unknown(left) && !unknown(right) && left.position <= right.position) break;
-        std::swap(left, right);
-      }
-    }
-  }
-
-  static bool HasContainer(const Json::Array& list) {
-    return std::any_of(list.begin(), list.end(), [](const Json& j) { return j.is_container(); });
-  }
-
-  const Json::Array& patch_order_;
-  const Json::Array& server_order_;
-  const std::string_view key_;
-  const Positions in_patch_;
-  const Positions on_server_;
-  std::vector<Item> ours_, theirs_;
-};
-
-// Whether the patch's list agrees with the order that the patch asks for.
-Status CheckOrder(const Json& patch_list, const Json& order, std::string_view key) {
-  if (patch_list.array().empty() || order.array().empty()) return Status();
-  std::vector<const Json*> kept;
-  for (const Json& element : patch_list.array()) {
-    if (!key.empty()) {
-      if (!element.is_object()) return NotAMap(element);
-      const Json* const directive = element.Find(kDirective);
-      if (directive != nullptr && IsText(*directive, "delete")) continue;
-    }
-    kept.push_back(&element);
-  }
-  std::size_t next = 0;
-  std::size_t i = 0;
-  // Of the element that is `next`: it is compared with many, and may be long.
-  std::optional<std::string> identity;
-  while (next < kept.size() && i < order.array().size()) {
-    if (kept[next]->Find(kDirective) != nullptr) {
-      ++next;
-      continue;
-    }
-    const Json& wanted = order.array()[i];
-    const Json* left = kept[next];
-    const Json* right = &wanted;
-    if (!key.empty()) {
-      if (!right->is_object()) return NotAMap(*right);
-      left = left->Find(key);
-      right = right->Find(key);
-      if (left == nullptr) return NoMergeKey(*kept[next], key);
-      if (right == nullptr) return NoMergeKey(wanted, key);
-    }
-    if (left->is_container() && left->type() == right->type()) return Crash();
-    if (!left->is_container() && left->type() == right->type()) {
-      if (!identity) identity = Identity(*left);
-      if (*identity == Identity(*right)) {
-        identity.reset();
-        ++next;
-      }
-    }
-    ++i;
-  }
-  if (next == kept.size()) return Status();
-  return Refusal("The order in patch list:\n" + GoText(patch_list) + "\n doesn't match " +
-                 std::string(kSetOrder) + " list:\n" + GoText(order) + "\n");
-}
-
-Status Reorder(Json::Array* merged, const Json::Array& patch_order, const Json::Array& server_order,
-               std::string_view key, bool objects) {
-  ListOrder order(patch_order, server_order, key);
-  if (Status s = order.Split(merged); !s.ok()) return s;
-  return order.Weave(objects, merged);
 }
 
 Status MergeMap(Json* original, Json* patch, const MergeType& type);
@@ -529,15 +120,15 @@ Status ObeyElements(Json::Array* original, Json::Array* patch, std::string_view 
     const Json* const directive = element.Find(kDirective);
     if (directive == nullptr) {
       plain->push_back(&element);
-    } else if (IsText(*directive, "delete")) {
+    } else if (IsString(*directive, "delete")) {
       const Json* const value = element.Find(key);
       if (value == nullptr) return NoMergeKey(element, key);
       // A list or a map is no element's key, so there is nothing to delete.
       if (!value->is_container()) deleted.insert(Identity(*value));
-    } else if (IsText(*directive, "replace")) {
+    } else if (IsString(*directive, "replace")) {
       *replace = true;
-    } else if (IsText(*directive, "merge")) {
-      return Refusal("merging lists cannot yet be specified in the patch");
+    } else if (IsString(*directive, "merge")) {
+      return PlainError("merging lists cannot yet be specified in the patch");
     } else {
       return UnknownDirective(*directive, element);
     }
@@ -603,8 +194,8 @@ Status MergeList(Json::Array* original, Json::Array* patch, const ListStrategy& 
 
   if (strategy.key.empty()) {
     const bool is_struct = strategy.element->kind == MergeType::Kind::kStruct;
-    return Refusal(std::string("cannot merge lists without merge key for ") +
-                   (is_struct ? "struct" : "string"));
+    return PlainError(std::string("cannot merge lists without merge key for ") +
+                      (is_struct ? "struct" : "string"));
   }
   bool replace = false;
   std::vector<Json*> plain;
@@ -731,12 +322,12 @@ Status MergeMember(const std::string& name, Json* value, Json* change, bool is_d
 // Recurses only where the type does, a few levels at most.
 Status MergeMap(Json* original, Json* patch, const MergeType& type) {
   if (const Json* directive = patch->Find(kDirective)) {
-    if (IsText(*directive, "replace")) {
+    if (IsString(*directive, "replace")) {
       patch->mutable_object().erase(patch->mutable_object().find(kDirective));
       *original = patch->Clone();
       return Status();
     }
-    if (IsText(*directive, "delete")) {
+    if (IsString(*directive, "delete")) {
       *original = Json(Json::Object());
       return Status();
     }
@@ -779,11 +370,10 @@ Status MergeMap(Json* original, Json* patch, const MergeType& type) {
 }
 
 }  // namespace
+}  // namespace strategic
 
 Status ApplyStrategicMergePatch(EventApi api, Json* patch, Json* document) {
-  return MergeMap(document, patch,
-                  api == EventApi::kCoreV1 ? TypeOf<Event, EventApi::kCoreV1>::kType
-                                           : TypeOf<Event, EventApi::kEventsV1>::kType);
+  return strategic::MergeMap(document, patch, strategic::EventMergeType(api));
 }
 
 }  // namespace herald

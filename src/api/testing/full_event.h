@@ -26,9 +26,9 @@ void Fill(std::vector<T>* list) {
 
 template <typename T>
 void Fill(T* value) {
-  if constexpr (requires { Schema<T, EventApi::kCoreV1>::kGoName; }) {
+  if constexpr (requires { FieldTable<T, EventApi::kCoreV1>::kGoName; }) {
     std::apply([value](const auto&... field) { (Fill(&(value->*field.member)), ...); },
-               Schema<T, EventApi::kCoreV1>::kFields);
+               FieldTable<T, EventApi::kCoreV1>::kFields);
   } else if constexpr (kMayBeAbsent<T>) {
     Fill(&value->emplace());
   } else if constexpr (std::is_base_of_v<Timestamp, T>) {

@@ -5,21 +5,21 @@
 
 #include "herald/base/status.h"
 
+// YAML as Kubernetes (sigs.k8s.io/yaml) reads and writes it: each document is a JSON document in
+// another syntax.
 namespace herald {
 
-// YAML as Kubernetes takes and gives it: a text that stands for one JSON document.
-
-// The JSON of the first document of a YAML stream, as Kubernetes (sigs.k8s.io/yaml) reads it:
-// YAML 1.1 scalars (yes, on, 0o17, .inf as a refusal), merge keys, members of maps in the order of
-// the text. A refusal is kBadRequest and names the line. Aliases are resolved, but what they
-// stand for is bounded: a few lines can stand for gigabytes.
+// Converts the first document of a YAML stream to JSON: with the scalars of YAML 1.1 (yes, on,
+// 0o17; .inf is an error), with merge keys, and with the members of maps in the document's order.
+// Errors are kBadRequest and name the line. Aliases are resolved up to a limit, because a few
+// lines can stand for gigabytes.
 //
-// Of a key that a map has twice the last one counts. Whoever wants to know passes `duplicates`:
-// it becomes what Kubernetes says of such keys when asked to be strict, all of them in one
-// text, and empty where there is none.
+// If a map has a key more than once, the last value counts. `duplicates`, if not null, is set to
+// the error that Kubernetes reports for such keys in strict mode, all of them in one string; it is
+// empty if there are none.
 Result<std::string> YamlToJson(std::string_view yaml, std::string* duplicates = nullptr);
 
-// The YAML that Kubernetes writes for a JSON document: block style, members sorted by name.
+// Converts JSON to the YAML that Kubernetes writes: block style, members sorted by name.
 // REQUIRES: json is valid
 std::string JsonToYaml(std::string_view json);
 

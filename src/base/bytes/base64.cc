@@ -7,6 +7,8 @@ namespace {
 
 constexpr std::string_view kAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kUrlAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 }  // namespace
 
@@ -52,6 +54,47 @@ std::optional<std::string> Base64Decode(std::string_view text) {
   out += static_cast<char>(group >> 16);
   if (letters == 3) out += static_cast<char>(group >> 8 & 0xFFU);
   return out;
+}
+
+std::string Base64UrlEncode(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size() * 4 / 3 + 3);
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char byte : bytes) {
+    bits = bits << 8 | static_cast<unsigned char>(byte);
+    for (count += 8; count >= 6; count -= 6) {
+      text.push_back(kUrlAlphabet[bits >> (count - 6) & 63]);
+    }
+  }
+  if (count > 0) text.push_back(kUrlAlphabet[bits << (6 - count) & 63]);
+  return text;
+}
+
+std::optional<std::string> Base64UrlDecode(std::string_view text, std::size_t* bad_at) {
+  const auto invalid_at = [bad_at](std::size_t position) {
+    if (bad_at != nullptr) *bad_at = position;
+    return std::nullopt;
+  };
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t digit = kUrlAlphabet.find(text[i]);
+    if (digit == std::string_view::npos) {
+      return invalid_at(i);
+    }
+    bits = bits << 6 | static_cast<std::uint32_t>(digit);
+    count += 6;
+    if (count >= 8) {
+      count -= 8;
+      bytes.push_back(static_cast<char>(bits >> count & 0xff));
+    }
+  }
+  if (text.size() % 4 == 1) {
+    return invalid_at(text.size() - 1);
+  }
+  return bytes;
 }
 
 }  // namespace herald

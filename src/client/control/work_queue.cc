@@ -9,20 +9,15 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/string_hash.h"
 #include "base/thread/mutex.h"
 
 namespace herald {
 namespace {
 
-struct Hash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>()(text);
-  }
-};
 template <typename Value>
-using ByKey = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
-using KeySet = std::unordered_set<std::string, Hash, std::equal_to<>>;
+using ByKey = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
+using KeySet = std::unordered_set<std::string, StringHash, std::equal_to<>>;
 
 // A bound for the exponent, so that it stays a number.
 constexpr int kMaxDoublings = 60;

@@ -12,7 +12,7 @@
 #include "client/config/reaper.h"
 #include "client/rest/await.h"
 #include "client/rest/rest_impl.h"
-#include "herald/api/answer.h"
+#include "herald/api/response_status.h"
 #include "http/url.h"
 
 namespace herald {
@@ -382,14 +382,14 @@ void RestClient::Impl::OnResponse(const CallPtr& call, Result<http::Response> re
   }
   if (TryAgain(call, code, response->headers)) return;
   const RestRequest& request = call->request;
-  Finish(call, StatusFromAnswer({.verb = request.method,
-                                 .group = request.group,
-                                 .resource = request.resource,
-                                 .name = request.name},
-                                {.http_code = code,
-                                 .content_type = content_type,
-                                 .retry_after = response->headers.Get("retry-after"),
-                                 .body = response->body}));
+  Finish(call, StatusFromResponse({.verb = request.method,
+                                   .group = request.group,
+                                   .resource = request.resource,
+                                   .name = request.name},
+                                  {.http_code = code,
+                                   .content_type = content_type,
+                                   .retry_after = response->headers.Get("retry-after"),
+                                   .body = response->body}));
 }
 
 bool RestClient::Impl::TryAgain(const CallPtr& call, int code, const http::Headers& headers) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/string_hash.h"
 #include "base/thread/mutex.h"
 #include "client/rest/representation.h"
 #include "client/rest/rest_impl.h"
@@ -16,15 +17,8 @@
 namespace herald {
 namespace {
 
-// Lookup by string_view without a copy.
-struct Hash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>()(text);
-  }
-};
 template <typename Value>
-using ByName = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
+using ByName = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
 
 }  // namespace
 

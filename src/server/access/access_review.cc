@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/json/document.h"
+#include "api/json/type_names.h"
 #include "api/json/writer.h"
 #include "api/protobuf/reader.h"
 #include "api/quote.h"
@@ -88,24 +89,6 @@ Status Invalid(std::string_view field, std::string_view shown, std::string_view 
   return Status(std::move(parts));
 }
 
-std::string_view TypeName(const Json& value) {
-  switch (value.type()) {
-    case Json::Type::kNull:
-      return "null";
-    case Json::Type::kBool:
-      return "bool";
-    case Json::Type::kNumber:
-      return "number";
-    case Json::Type::kString:
-      return "string";
-    case Json::Type::kArray:
-      return "array";
-    case Json::Type::kObject:
-      break;
-  }
-  return "object";
-}
-
 // Reads the members of one object of a review. The first member of another type is an error,
 // which names its path in the review.
 class ObjectReader {
@@ -138,7 +121,7 @@ class ObjectReader {
     if (value == nullptr || value->is_null()) return static_cast<const Json*>(nullptr);
     if (value->type() == type) return value;
     return CannotBeHandled(kind_.name, fmt::format("{}{}: must be of type {}, not {}", path_, name,
-                                                   wanted, TypeName(*value)));
+                                                   wanted, JsonTypeName(value->type())));
   }
 
   const Kind& kind_;
@@ -174,7 +157,7 @@ Result<Body> FromJson(const Kind& kind, std::string_view text) {
         fmt::format("{}json: cannot unmarshal {} into Go value of type struct {{ APIVersion string "
                     "\"json:\\\"apiVersion,omitempty\\\"\"; Kind string "
                     "\"json:\\\"kind,omitempty\\\"\" }}",
-                    kNoKind, TypeName(*json)),
+                    kNoKind, JsonTypeName(json->type())),
         kind.name, text);
   const ObjectReader review(kind, *json, "");
   if (Status wrong = CheckType(kind, review); !wrong.ok()) return wrong;

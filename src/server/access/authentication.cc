@@ -74,16 +74,6 @@ std::vector<std::string_view> SplitProtocols(const http::Request& request) {
   return names;
 }
 
-// The alphabet of URLs, not padded.
-std::optional<std::string> DecodeUrlBase64(std::string_view text) {
-  std::string plain(text);
-  if (plain.find_first_of("+/=\r\n") != std::string::npos) return std::nullopt;
-  std::replace(plain.begin(), plain.end(), '-', '+');
-  std::replace(plain.begin(), plain.end(), '_', '/');
-  plain.append((4 - plain.size() % 4) % 4, '=');
-  return Base64Decode(plain);
-}
-
 // Tokens are looked up by their digest, so that how long a wrong one takes tells
 // nothing about the right ones.
 using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
@@ -129,7 +119,7 @@ class TokenAuthenticator final : public Authenticator {
       encoded = name.substr(kTokenProtocol.size());
     }
     if (!encoded) return std::optional<User>();
-    const std::optional<std::string> token = DecodeUrlBase64(*encoded);
+    const std::optional<std::string> token = Base64UrlDecode(*encoded);
     if (!token || token->empty() || WebSocketProtocols(request).empty()) return Unauthorized();
     return Find(*token);
   }

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "api/continue_token.h"
-#include "api/event_keys.h"
+#include "api/indexed_fields.h"
 #include "api/quote.h"
 #include "server/events/stored_event.h"
 
@@ -33,8 +33,8 @@ bool NeedsSorting(PlanOrder order) {
 }
 
 Timestamp TimeOf(const store::Entry& entry) {
-  EventKeys keys;
-  if (ReadEventKeys(*entry.value, &keys)) return keys.last_occurrence;
+  IndexedFields keys;
+  if (ReadIndexedFields(*entry.value, &keys)) return keys.last_occurrence;
   const Result<Event> event = DecodeStored(entry);
   return event ? LastOccurrence(*event) : Timestamp();
 }

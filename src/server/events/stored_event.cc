@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "api/event_keys.h"
+#include "api/indexed_fields.h"
 #include "herald/api/codec.h"
 
 namespace herald::server {
@@ -58,7 +58,7 @@ IndexRange InNamespaces(EventIndex index, std::string_view text, std::string_vie
   return Beginning(index, std::move(all));
 }
 
-std::vector<store::IndexEntry> IndexEntries(std::string_view key, const EventKeys& keys) {
+std::vector<store::IndexEntry> IndexEntries(std::string_view key, const IndexedFields& keys) {
   const std::string_view namespace_ = NamespaceOfKey(key);
   std::vector<store::IndexEntry> entries;
   entries.reserve(5);
@@ -184,15 +184,15 @@ std::string TimeValue(Timestamp time) {
 store::Schema MakeEventSchema(std::function<std::chrono::seconds(const Event&)> lifetime) {
   store::Schema schema;
   schema.index = [](std::string_view key, std::string_view value) {
-    EventKeys keys;
-    if (ReadEventKeys(value, &keys)) return IndexEntries(key, keys);
+    IndexedFields keys;
+    if (ReadIndexedFields(value, &keys)) return IndexEntries(key, keys);
     // JSON, which kube-apiserver can be told to store.
     const Result<Event> event = Decode(value);
-    return event ? IndexEntries(key, KeysOf(*event)) : std::vector<store::IndexEntry>();
+    return event ? IndexEntries(key, IndexedFieldsOf(*event)) : std::vector<store::IndexEntry>();
   };
   schema.lifetime = [lifetime = std::move(lifetime)](std::string_view key, std::string_view value) {
-    EventKeys keys;
-    if (!ReadEventKeys(value, &keys)) {
+    IndexedFields keys;
+    if (!ReadIndexedFields(value, &keys)) {
       const Result<Event> event = Decode(value);
       return event ? lifetime(*event) : kUnreadableLifetime;
     }
@@ -204,11 +204,11 @@ store::Schema MakeEventSchema(std::function<std::chrono::seconds(const Event&)> 
     return lifetime(event);
   };
   schema.written = [](std::string_view, std::string_view value) -> std::optional<WallTime> {
-    EventKeys keys;
-    if (!ReadEventKeys(value, &keys)) {
+    IndexedFields keys;
+    if (!ReadIndexedFields(value, &keys)) {
       const Result<Event> event = Decode(value);
       if (!event) return std::nullopt;
-      keys = KeysOf(*event);
+      keys = IndexedFieldsOf(*event);
     }
     // The server stamps the first and the recorder the second; an update moves only the second.
     const Timestamp written = std::max(keys.creation, keys.last_occurrence);

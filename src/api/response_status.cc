@@ -1,4 +1,4 @@
-#include "herald/api/answer.h"
+#include "herald/api/response_status.h"
 
 #include <fmt/core.h>
 
@@ -67,26 +67,26 @@ std::chrono::seconds Seconds(std::string_view header) {
 
 }  // namespace
 
-Status StatusFromAnswer(const Asked& asked, const Answer& answer) {
+Status StatusFromResponse(const FailedRequest& request, const FailedResponse& response) {
   for (const Codec* codec : {&JsonCodec(), &ProtobufCodec()}) {
-    if (!answer.content_type.starts_with(codec->media_type())) continue;
-    const std::optional<Status> status = codec->DecodeStatus(answer.body);
+    if (!response.content_type.starts_with(codec->media_type())) continue;
+    const std::optional<Status> status = codec->DecodeStatus(response.body);
     if (status && !status->ok()) return *status;
   }
 
-  const std::string shown(IsText(answer.content_type)
-                              ? Trimmed(answer.body.substr(0, kMaxShownBytes))
+  const std::string shown(IsText(response.content_type)
+                              ? Trimmed(response.body.substr(0, kMaxShownBytes))
                               : std::string_view("unknown"));
   Status::Parts parts;
-  parts.code = answer.http_code;
+  parts.code = response.http_code;
   parts.origin = Status::Origin::kServer;
-  parts.retry_after = Seconds(answer.retry_after);
+  parts.retry_after = Seconds(response.retry_after);
   const auto* row = std::find_if(std::begin(kCodes), std::end(kCodes),
-                                 [&](const CodeRow& r) { return r.code == answer.http_code; });
+                                 [&](const CodeRow& r) { return r.code == response.http_code; });
   if (row != std::end(kCodes)) {
     parts.reason = row->reason;
     parts.message = row->message.empty() ? shown : std::string(row->message);
-  } else if (answer.http_code >= 500) {
+  } else if (response.http_code >= 500) {
     parts.reason = StatusReason::kInternalError;
     parts.message = fmt::format(
         "an error on the server ({}) has prevented the request from "
@@ -96,20 +96,20 @@ Status StatusFromAnswer(const Asked& asked, const Answer& answer) {
     parts.message = fmt::format(
         "the server responded with the status code {} but did not return "
         "more information",
-        answer.http_code);
+        response.http_code);
   }
   // Only a create can collide with something that is there already.
-  if (answer.http_code == 409 && asked.verb == "POST") {
+  if (response.http_code == 409 && request.verb == "POST") {
     parts.reason = StatusReason::kAlreadyExists;
   }
 
-  std::string about = Lower(asked.verb) + " " + std::string(asked.resource);
-  if (!asked.group.empty()) about.append(".").append(asked.group);
-  if (!asked.name.empty()) about.append(" ").append(asked.name);
+  std::string about = Lower(request.verb) + " " + std::string(request.resource);
+  if (!request.group.empty()) about.append(".").append(request.group);
+  if (!request.name.empty()) about.append(" ").append(request.name);
   parts.message += " (" + about + ")";
-  parts.details = StatusDetails{.name = std::string(asked.name),
-                                .group = std::string(asked.group),
-                                .kind = std::string(asked.resource),
+  parts.details = StatusDetails{.name = std::string(request.name),
+                                .group = std::string(request.group),
+                                .kind = std::string(request.resource),
                                 .causes = {{"UnexpectedServerResponse", shown, ""}}};
   return Status(std::move(parts));
 }

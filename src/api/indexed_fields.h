@@ -8,7 +8,7 @@
 namespace herald {
 
 // What a stored event is looked up by. Views into whatever it was read from.
-struct EventKeys {
+struct IndexedFields {
   std::string_view kind{};  // these four are of the involved object
   std::string_view namespace_{};
   std::string_view name{};
@@ -23,10 +23,10 @@ struct EventKeys {
 // lastTimestamp, eventTime, firstTimestamp. Zero where none is set.
 HERALD_EXPORT Timestamp LastOccurrence(const Event& event);
 
-HERALD_EXPORT EventKeys KeysOf(const Event& event);
+HERALD_EXPORT IndexedFields IndexedFieldsOf(const Event& event);
 
 // Reads them off the protobuf of a core/v1 event, envelope included, without decoding
 // the rest: a store asks this of every event that is written. False where it is none.
-HERALD_EXPORT bool ReadEventKeys(std::string_view protobuf, EventKeys* keys);
+HERALD_EXPORT bool ReadIndexedFields(std::string_view protobuf, IndexedFields* keys);
 
 }  // namespace herald

@@ -1,4 +1,4 @@
-#include "herald/api/answer.h"
+#include "herald/api/response_status.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ constexpr std::string_view kUnknownReason = "judge-POST-Internal Server Error-ap
 // Says neither its version nor its code; what we make of it adds the code of its reason.
 constexpr std::string_view kWithoutCode = "judge-POST-Not Found-application-json-39";
 
-TEST(StatusFromAnswer, JudgesAsClientGoDoes) {
+TEST(StatusFromResponse, JudgesAsClientGoDoes) {
   int judged = 0;
   for (const testing::Vector& vector : testing::LoadGolden("status.json")) {
     if (vector.at("kind") != "judge" || vector.at("ok").get<bool>()) continue;
@@ -25,11 +25,11 @@ TEST(StatusFromAnswer, JudgesAsClientGoDoes) {
     const std::string verb = vector.at("verb").get<std::string>();
     const std::string content_type = vector.at("content_type").get<std::string>();
     const std::string retry_after = vector.value("retry_after", "");
-    const Status status = StatusFromAnswer({.verb = verb, .resource = "events", .name = "x"},
-                                           {.http_code = vector.at("http_code").get<int>(),
-                                            .content_type = content_type,
-                                            .retry_after = retry_after,
-                                            .body = body});
+    const Status status = StatusFromResponse({.verb = verb, .resource = "events", .name = "x"},
+                                             {.http_code = vector.at("http_code").get<int>(),
+                                              .content_type = content_type,
+                                              .retry_after = retry_after,
+                                              .body = body});
     ++judged;
     EXPECT_EQ(status.origin(), Status::Origin::kServer);
     EXPECT_EQ(status.code(), vector.at("http_code").get<int>());
@@ -41,18 +41,18 @@ TEST(StatusFromAnswer, JudgesAsClientGoDoes) {
   EXPECT_GE(judged, 40);
 }
 
-TEST(StatusFromAnswer, ReadsAProtobufStatus) {
+TEST(StatusFromResponse, ReadsAProtobufStatus) {
   std::string body;
   ProtobufCodec().AppendStatus(Status(StatusReason::kExpired, "too old"), &body);
-  const Status status = StatusFromAnswer(
+  const Status status = StatusFromResponse(
       {.verb = "GET", .resource = "events"},
       {.http_code = 410, .content_type = "application/vnd.kubernetes.protobuf", .body = body});
   EXPECT_TRUE(status.Is(StatusReason::kExpired));
   EXPECT_EQ(status.message(), "too old");
 }
 
-TEST(StatusFromAnswer, NamesTheGroupOfWhatWasAsked) {
-  const Status status = StatusFromAnswer(
+TEST(StatusFromResponse, NamesTheGroupOfWhatWasAsked) {
+  const Status status = StatusFromResponse(
       {.verb = "PATCH", .group = "events.k8s.io", .resource = "events", .name = "x"},
       {.http_code = 404});
   EXPECT_EQ(status.message(),

@@ -1,13 +1,12 @@
-#include "api/event_keys.h"
+#include "api/indexed_fields.h"
 
 #include <cstdint>
 
+#include "api/protobuf/layout.h"
 #include "api/protobuf/reader.h"
 
 namespace herald {
 namespace {
-
-constexpr std::string_view kMagic("k8s\0", 4);
 
 // The numbers of core/v1's Event and of what it is made of (fields.h).
 constexpr int kMetadata = 1;
@@ -52,7 +51,7 @@ Timestamp ReadTime(std::string_view bytes) {
   return {seconds, static_cast<std::int32_t>(nanos)};
 }
 
-void ReadReference(std::string_view bytes, EventKeys* keys) {
+void ReadReference(std::string_view bytes, IndexedFields* keys) {
   ProtobufReader reader(bytes);
   while (reader.NextField("ObjectReference")) {
     if (reader.wire_type() != WireType::kBytes) {
@@ -93,7 +92,7 @@ Timestamp ReadTimeOf(std::string_view bytes, std::string_view message, int field
   return time;
 }
 
-bool ReadEvent(std::string_view bytes, EventKeys* keys) {
+bool ReadEvent(std::string_view bytes, IndexedFields* keys) {
   Times times;
   ProtobufReader reader(bytes);
   while (reader.NextField("Event")) {
@@ -142,7 +141,7 @@ Timestamp LastOccurrence(const Event& event) {
                  event.series ? Timestamp(event.series->last_observed_time) : Timestamp()});
 }
 
-EventKeys KeysOf(const Event& event) {
+IndexedFields IndexedFieldsOf(const Event& event) {
   return {.kind = event.involved_object.kind,
           .namespace_ = event.involved_object.namespace_,
           .name = event.involved_object.name,
@@ -153,9 +152,9 @@ EventKeys KeysOf(const Event& event) {
           .creation = event.metadata.creation_timestamp};
 }
 
-bool ReadEventKeys(std::string_view protobuf, EventKeys* keys) {
-  if (!protobuf.starts_with(kMagic)) return false;
-  ProtobufReader reader(protobuf.substr(kMagic.size()));
+bool ReadIndexedFields(std::string_view protobuf, IndexedFields* keys) {
+  if (!protobuf.starts_with(kProtobufMagic)) return false;
+  ProtobufReader reader(protobuf.substr(kProtobufMagic.size()));
   while (reader.NextField("Unknown")) {
     if (reader.field() == 2 && reader.wire_type() == WireType::kBytes) {
       return ReadEvent(reader.Bytes(), keys);

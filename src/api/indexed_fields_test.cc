@@ -1,4 +1,4 @@
-#include "api/event_keys.h"
+#include "api/indexed_fields.h"
 
 #include <gtest/gtest.h>
 
@@ -29,12 +29,12 @@ Event FullEvent() {
 void ExpectSameKeys(const Event& event) {
   std::string bytes;
   ProtobufCodec().AppendEvent(event, EventApi::kCoreV1, &bytes);
-  EventKeys read;
-  ASSERT_TRUE(ReadEventKeys(bytes, &read));
+  IndexedFields read;
+  ASSERT_TRUE(ReadIndexedFields(bytes, &read));
   // What is stored has no finer times than the wire.
   const auto decoded = ProtobufCodec().DecodeEvent(bytes, EventApi::kCoreV1);
   ASSERT_TRUE(decoded);
-  const EventKeys expected = KeysOf(*decoded);
+  const IndexedFields expected = IndexedFieldsOf(*decoded);
   EXPECT_EQ(read.kind, expected.kind);
   EXPECT_EQ(read.namespace_, expected.namespace_);
   EXPECT_EQ(read.name, expected.name);
@@ -44,7 +44,7 @@ void ExpectSameKeys(const Event& event) {
   EXPECT_EQ(read.last_occurrence, expected.last_occurrence);
 }
 
-TEST(EventKeysTest, ReadsOffTheBytesWhatTheEventSays) {
+TEST(IndexedFieldsTest, ReadsOffTheBytesWhatTheEventSays) {
   Event event = FullEvent();
   ExpectSameKeys(event);
   ExpectSameKeys(Event());
@@ -60,7 +60,7 @@ TEST(EventKeysTest, ReadsOffTheBytesWhatTheEventSays) {
   ExpectSameKeys(event);
 }
 
-TEST(EventKeysTest, TheMemberThatKnowsBestTellsTheLastOccurrence) {
+TEST(IndexedFieldsTest, TheMemberThatKnowsBestTellsTheLastOccurrence) {
   Event event;
   EXPECT_TRUE(LastOccurrence(event).is_zero());
   event.first_timestamp = Time(1, 0);
@@ -73,16 +73,16 @@ TEST(EventKeysTest, TheMemberThatKnowsBestTellsTheLastOccurrence) {
   EXPECT_EQ(LastOccurrence(event), Timestamp(4, 0));
 }
 
-TEST(EventKeysTest, WhatIsNoEventHasNoKeys) {
-  EventKeys keys;
-  EXPECT_FALSE(ReadEventKeys("", &keys));
-  EXPECT_FALSE(ReadEventKeys("{}", &keys));
-  EXPECT_FALSE(ReadEventKeys(std::string("k8s\0", 4), &keys));
+TEST(IndexedFieldsTest, WhatIsNoEventHasNoKeys) {
+  IndexedFields keys;
+  EXPECT_FALSE(ReadIndexedFields("", &keys));
+  EXPECT_FALSE(ReadIndexedFields("{}", &keys));
+  EXPECT_FALSE(ReadIndexedFields(std::string("k8s\0", 4), &keys));
   std::string bytes;
   ProtobufCodec().AppendEvent(FullEvent(), EventApi::kCoreV1, &bytes);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EventKeys some;
-    ReadEventKeys(bytes.substr(0, size), &some);  // must not read beyond its end
+    IndexedFields some;
+    ReadIndexedFields(bytes.substr(0, size), &some);  // must not read beyond its end
   }
 }
 
