@@ -36,13 +36,13 @@ constexpr BackoffOptions kListBackoff{.initial = milliseconds(100),
 }  // namespace
 
 // One list on its way. Its pages come one after the other.
-struct EtcdMirror::Loading {
+struct EtcdCache::Loading {
   std::unique_ptr<EntryTable> table{};  // null before the first page, and where it is too large
   Revision revision = 0;
   std::string next{};  // the key that the next page starts with
 };
 
-EtcdMirror::EtcdMirror(Options options, Source source, WatchHub* hub)
+EtcdCache::EtcdCache(Options options, Source source, WatchHub* hub)
     : options_(std::move(options)),
       source_(std::move(source)),
       clock_(*options_.clock),
@@ -50,11 +50,11 @@ EtcdMirror::EtcdMirror(Options options, Source source, WatchHub* hub)
       replay_(options_.replay),
       backoff_(kListBackoff, RandomSeed()) {}
 
-EtcdMirror::~EtcdMirror() { Stop(); }
+EtcdCache::~EtcdCache() { Stop(); }
 
-void EtcdMirror::Start() { StartLoading(); }
+void EtcdCache::Start() { StartLoading(); }
 
-void EtcdMirror::Stop() {
+void EtcdCache::Stop() {
   {
     MutexLock lock(watch_mu_);
     stopped_ = true;
@@ -69,17 +69,17 @@ void EtcdMirror::Stop() {
   for (const auto& [revision, waiter] : waiters) waiter.done(false);
 }
 
-bool EtcdMirror::WaitUntilStarted(std::chrono::nanoseconds timeout) {
+bool EtcdCache::WaitUntilStarted(std::chrono::nanoseconds timeout) {
   MutexLock lock(mu_);
   return started_.WaitFor(lock, timeout, [this]() REQUIRES(mu_) { return lists_ > 0; });
 }
 
-Revision EtcdMirror::revision() const {
+Revision EtcdCache::revision() const {
   MutexLock lock(mu_);
   return table_ ? table_->revision() : 0;
 }
 
-EtcdMirror::Stats EtcdMirror::stats() const {
+EtcdCache::Stats EtcdCache::stats() const {
   MutexLock lock(mu_);
   Stats stats;
   stats.revision = std::max(hub_->head(), table_ ? table_->revision() : 0);
@@ -91,7 +91,7 @@ EtcdMirror::Stats EtcdMirror::stats() const {
 
 // ---- what is known about a value ----
 
-EntryTable::Facts EtcdMirror::FactsOf(const Entry& entry, bool is_new, WallTime now) const {
+EntryTable::Facts EtcdCache::FactsOf(const Entry& entry, bool is_new, WallTime now) const {
   const Schema& schema = options_.schema;
   EntryTable::Facts facts;
   if (schema.index) facts.index = schema.index(entry.key, *entry.value);
@@ -106,7 +106,7 @@ EntryTable::Facts EtcdMirror::FactsOf(const Entry& entry, bool is_new, WallTime 
 
 // ---- the list ----
 
-void EtcdMirror::StartLoading() {
+void EtcdCache::StartLoading() {
   {
     MutexLock lock(mu_);
     if (state_ == State::kStopped) return;
@@ -117,7 +117,7 @@ void EtcdMirror::StartLoading() {
   LoadPage(loading);
 }
 
-void EtcdMirror::LoadPage(const std::shared_ptr<Loading>& loading) {
+void EtcdCache::LoadPage(const std::shared_ptr<Loading>& loading) {
   EtcdRange range;
   range.start = loading->next;
   range.end = options_.end;
@@ -127,7 +127,7 @@ void EtcdMirror::LoadPage(const std::shared_ptr<Loading>& loading) {
                 [this, loading](Result<EtcdPage> page) { Loaded(loading, std::move(page)); });
 }
 
-void EtcdMirror::Loaded(const std::shared_ptr<Loading>& loading, Result<EtcdPage> page) {
+void EtcdCache::Loaded(const std::shared_ptr<Loading>& loading, Result<EtcdPage> page) {
   if (!page) return LoadLater(page.error());
   const WallTime now = clock_.Now();
   if (loading->revision == 0) {
@@ -158,7 +158,7 @@ void EtcdMirror::Loaded(const std::shared_ptr<Loading>& loading, Result<EtcdPage
   Install(loading);
 }
 
-void EtcdMirror::Install(const std::shared_ptr<Loading>& loading) {
+void EtcdCache::Install(const std::shared_ptr<Loading>& loading) {
   const bool too_large = loading->table == nullptr;
   if (too_large) {
     Say(LogLevel::kWarn, "too many events for the index in memory: selector lists read all of etcd",
@@ -197,7 +197,7 @@ void EtcdMirror::Install(const std::shared_ptr<Loading>& loading) {
   for (const auto& done : satisfied) done(true);
 }
 
-void EtcdMirror::LoadLater(const Status& why) {
+void EtcdCache::LoadLater(const Status& why) {
   std::chrono::nanoseconds wait{0};
   bool first = false;
   const SteadyTime now = options_.executor->clock().Steady();
@@ -213,17 +213,17 @@ void EtcdMirror::LoadLater(const Status& why) {
 
 // ---- the watch ----
 
-void EtcdMirror::EndWatch() {
+void EtcdCache::EndWatch() {
   MutexLock lock(watch_mu_);
   watch_.reset();
 }
 
-void EtcdMirror::StartWatch(Revision after) {
+void EtcdCache::StartWatch(Revision after) {
   watch_ = source_.watch(after, [this](Result<EtcdWatchBatch> batch) { Take(std::move(batch)); });
 }
 
 // Only compaction ends a watch. What follows is done elsewhere: this is its callback.
-void EtcdMirror::WatchExpired(const Status& why) {
+void EtcdCache::WatchExpired(const Status& why) {
   WatchHub::Woken woken;
   std::optional<Revision> nearer;
   {
@@ -252,7 +252,7 @@ void EtcdMirror::WatchExpired(const Status& why) {
   });
 }
 
-void EtcdMirror::Take(Result<EtcdWatchBatch> batch) {
+void EtcdCache::Take(Result<EtcdWatchBatch> batch) {
   if (!batch) return WatchExpired(batch.error());
   const WallTime now = clock_.Now();
   // The Schema is asked without the lock.
@@ -304,7 +304,7 @@ void EtcdMirror::Take(Result<EtcdWatchBatch> batch) {
   for (const auto& done : satisfied) done(true);
 }
 
-void EtcdMirror::Apply(EtcdWatchBatch& batch, std::vector<EntryTable::Facts> facts, WallTime now) {
+void EtcdCache::Apply(EtcdWatchBatch& batch, std::vector<EntryTable::Facts> facts, WallTime now) {
   const Revision known = table_->revision();
   for (std::size_t i = 0; i < batch.changes.size(); ++i) {
     auto& change = batch.changes[i];
@@ -323,7 +323,7 @@ void EtcdMirror::Apply(EtcdWatchBatch& batch, std::vector<EntryTable::Facts> fac
 
 // ---- those who wait ----
 
-std::vector<std::function<void(bool)>> EtcdMirror::Satisfied() {
+std::vector<std::function<void(bool)>> EtcdCache::Satisfied() {
   std::vector<std::function<void(bool)>> satisfied;
   const Revision revision = table_ ? table_->revision() : 0;
   const auto end = waiters_.upper_bound(revision);
@@ -332,7 +332,7 @@ std::vector<std::function<void(bool)>> EtcdMirror::Satisfied() {
   return satisfied;
 }
 
-void EtcdMirror::WaitFor(Revision revision, std::function<void(bool)> done) {
+void EtcdCache::WaitFor(Revision revision, std::function<void(bool)> done) {
   const bool sound = source_.progress_is_sound();
   bool ask = false;
   bool tick = false;
@@ -358,12 +358,12 @@ void EtcdMirror::WaitFor(Revision revision, std::function<void(bool)> done) {
   if (done) done(here);
 }
 
-void EtcdMirror::AskForProgress() {
+void EtcdCache::AskForProgress() {
   MutexLock lock(watch_mu_);
   if (watch_) watch_->RequestProgress();
 }
 
-void EtcdMirror::Tick() {
+void EtcdCache::Tick() {
   const SteadyTime now = options_.executor->clock().Steady();
   std::vector<std::function<void(bool)>> late;
   bool more = false;
@@ -389,7 +389,7 @@ void EtcdMirror::Tick() {
 
 // ---- reads ----
 
-std::unique_ptr<EtcdMirror::Reading> EtcdMirror::NewReading(const Query& query, Revision at) {
+std::unique_ptr<EtcdCache::Reading> EtcdCache::NewReading(const Query& query, Revision at) {
   MutexLock lock(mu_);
   if (!table_) return nullptr;
   if (at == 0) at = table_->revision();
@@ -399,17 +399,17 @@ std::unique_ptr<EtcdMirror::Reading> EtcdMirror::NewReading(const Query& query, 
   return std::unique_ptr<Reading>(new Reading(this, query, table_, at));
 }
 
-EtcdMirror::Reading::~Reading() {
-  MutexLock lock(mirror_.mu_);
+EtcdCache::Reading::~Reading() {
+  MutexLock lock(cache_.mu_);
   table_->Unpin(at_);
 }
 
-std::optional<Page> EtcdMirror::Reading::Continue(std::size_t max_rows) {
+std::optional<Page> EtcdCache::Reading::Continue(std::size_t max_rows) {
   for (std::size_t rows = 0; !cursor_.done(); rows += EntryTable::kRowsAtOnce) {
     if (rows >= max_rows) return std::nullopt;
     std::vector<EntryTable::Found> entries;
     {
-      MutexLock lock(mirror_.mu_);
+      MutexLock lock(cache_.mu_);
       entries = table_->Read(query_, at_, cursor_);
     }
     for (EntryTable::Found& found : entries) {
@@ -419,13 +419,13 @@ std::optional<Page> EtcdMirror::Reading::Continue(std::size_t max_rows) {
   return page_.Finish();
 }
 
-std::optional<Page> EtcdMirror::Read(const Query& query, Revision at) {
+std::optional<Page> EtcdCache::Read(const Query& query, Revision at) {
   const std::unique_ptr<Reading> reading = NewReading(query, at);
   if (reading == nullptr) return std::nullopt;
   return reading->Continue(SIZE_MAX);
 }
 
-std::optional<std::optional<Entry>> EtcdMirror::Get(const std::string& key) {
+std::optional<std::optional<Entry>> EtcdCache::Get(const std::string& key) {
   MutexLock lock(mu_);
   if (!table_) return std::nullopt;
   std::optional<std::optional<Entry>> entry;
@@ -436,8 +436,8 @@ std::optional<std::optional<Entry>> EtcdMirror::Get(const std::string& key) {
   return entry;
 }
 
-std::optional<Watch::Batch> EtcdMirror::ReadLog(const std::string& prefix, Revision after,
-                                                std::size_t max) {
+std::optional<Watch::Batch> EtcdCache::ReadLog(const std::string& prefix, Revision after,
+                                               std::size_t max) {
   MutexLock lock(mu_);
   if (!table_ || after >= table_->revision()) return std::nullopt;
   Result<Watch::Batch> batch = table_->ReadLog(prefix, after, max);
@@ -447,13 +447,13 @@ std::optional<Watch::Batch> EtcdMirror::ReadLog(const std::string& prefix, Revis
 
 // ---- times ----
 
-std::optional<std::vector<Entry>> EtcdMirror::Overdue(WallTime when, std::size_t max) {
+std::optional<std::vector<Entry>> EtcdCache::Overdue(WallTime when, std::size_t max) {
   MutexLock lock(mu_);
   if (!table_) return std::nullopt;
   return table_->Due(when, max);
 }
 
-std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes(WallTime now) {
+std::optional<std::vector<Entry>> EtcdCache::RefreshLifetimes(WallTime now) {
   std::vector<Entry> over;
   std::string from;
   for (;;) {
@@ -482,7 +482,7 @@ std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes(WallTime now) {
   }
 }
 
-void EtcdMirror::Maintain() {
+void EtcdCache::Maintain() {
   // So that quiet watches can be told of revisions from which they will be able to go on.
   if (source_.progress_is_sound()) AskForProgress();
   const WallTime keep_from = clock_.Now() - options_.history;
@@ -502,7 +502,7 @@ void EtcdMirror::Maintain() {
   StartLoading();
 }
 
-void EtcdMirror::Say(LogLevel level, std::string_view message, const std::string& error) const {
+void EtcdCache::Say(LogLevel level, std::string_view message, const std::string& error) const {
   if (!options_.log) return;
   LogEntry entry{.level = level, .message = message, .fields = {}};
   if (!error.empty()) entry.fields.emplace_back("error", error);

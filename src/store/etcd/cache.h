@@ -22,7 +22,7 @@
 
 namespace herald::store {
 
-// An EtcdMirror follows the one watch that a replica has on etcd. It tells the WatchHub of all
+// An EtcdCache follows the one watch that a replica has on etcd. It tells the WatchHub of all
 // changes, and keeps a table of all entries for reads that etcd has no index for.
 //
 //   kLoading --all pages at one revision--> kLive --the table outgrows its bound--> kFeeding
@@ -37,7 +37,7 @@ namespace herald::store {
 // far it is only when asked, and then only where progress_is_sound().
 //
 // Thread-safe. Stop() before what it borrows goes.
-class EtcdMirror {
+class EtcdCache {
  public:
   // What it asks of etcd. Functions, so that a test can be etcd.
   struct Source {
@@ -64,10 +64,10 @@ class EtcdMirror {
     LogFunction log{};
   };
 
-  EtcdMirror(Options options, Source source, WatchHub* hub);
-  ~EtcdMirror();
-  EtcdMirror(const EtcdMirror&) = delete;
-  EtcdMirror& operator=(const EtcdMirror&) = delete;
+  EtcdCache(Options options, Source source, WatchHub* hub);
+  ~EtcdCache();
+  EtcdCache(const EtcdCache&) = delete;
+  EtcdCache& operator=(const EtcdCache&) = delete;
 
   void Start() EXCLUDES(mu_);
   // Ends the watch, and answers those who wait. Idempotent. Not from a callback of etcd's.
@@ -84,7 +84,7 @@ class EtcdMirror {
   void WaitFor(Revision revision, std::function<void(bool)> done) EXCLUDES(mu_);
 
   // A read of the table, which keeps the history that it needs. Thread-confined. Borrows the
-  // query and the mirror.
+  // query and the cache.
   class Reading {
    public:
     ~Reading();
@@ -94,11 +94,11 @@ class EtcdMirror {
     std::optional<Page> Continue(std::size_t max_rows);
 
    private:
-    friend class EtcdMirror;
-    Reading(EtcdMirror* mirror, const Query& query, std::shared_ptr<EntryTable> table, Revision at)
-        : mirror_(*mirror), query_(query), table_(std::move(table)), at_(at), page_(query, at) {}
+    friend class EtcdCache;
+    Reading(EtcdCache* cache, const Query& query, std::shared_ptr<EntryTable> table, Revision at)
+        : cache_(*cache), query_(query), table_(std::move(table)), at_(at), page_(query, at) {}
 
-    EtcdMirror& mirror_;
+    EtcdCache& cache_;
     const Query& query_;
     const std::shared_ptr<EntryTable> table_;
     const Revision at_;

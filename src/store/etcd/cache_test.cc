@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 // The test is etcd: it answers lists when it likes, and tells the watch what it likes.
 // Values are "<index>|<written>|<lifetime>" in seconds; others cannot be read.
-class EtcdMirrorTest : public testing::Test {
+class EtcdCacheTest : public testing::Test {
  protected:
   class FakeWatch final : public EtcdWatch {
    public:
@@ -44,7 +44,7 @@ class EtcdMirrorTest : public testing::Test {
     return value;
   }
 
-  EtcdMirrorTest() {
+  EtcdCacheTest() {
     options_.clock = &clock_;
     options_.executor = &executor_;
     options_.start = "/";
@@ -65,8 +65,8 @@ class EtcdMirrorTest : public testing::Test {
                    : std::nullopt;
     };
   }
-  ~EtcdMirrorTest() override {
-    if (mirror_) mirror_->Stop();
+  ~EtcdCacheTest() override {
+    if (cache_) cache_->Stop();
     EXPECT_EQ(open_watches_, 0);
   }
 
@@ -77,7 +77,7 @@ class EtcdMirrorTest : public testing::Test {
           return Status(StatusReason::kExpired, "etcd has compacted it");
         },
         WatchHub::Options{.executor = &executor_});
-    EtcdMirror::Source source;
+    EtcdCache::Source source;
     source.range = [this](EtcdRange range, std::function<void(Result<EtcdPage>)> done) {
       ranges_.emplace_back(std::move(range), std::move(done));
     };
@@ -87,8 +87,8 @@ class EtcdMirrorTest : public testing::Test {
       return std::make_unique<FakeWatch>(&open_watches_, &requests_);
     };
     source.progress_is_sound = [this] { return sound_; };
-    mirror_ = std::make_unique<EtcdMirror>(options_, std::move(source), hub_.get());
-    mirror_->Start();
+    cache_ = std::make_unique<EtcdCache>(options_, std::move(source), hub_.get());
+    cache_->Start();
   }
 
   // Answers the list that was asked for last.
@@ -127,11 +127,11 @@ class EtcdMirrorTest : public testing::Test {
   std::vector<std::string> By(const std::string& index, Revision at = 0) {
     Query query;
     query.by = IndexRange{.index = 1, .from = index, .to = index + '\0'};
-    return Keys(mirror_->Read(query, at));
+    return Keys(cache_->Read(query, at));
   }
   std::shared_ptr<std::optional<bool>> WaitFor(Revision revision) {
     auto answer = std::make_shared<std::optional<bool>>();
-    mirror_->WaitFor(revision, [answer](bool fresh) { *answer = fresh; });
+    cache_->WaitFor(revision, [answer](bool fresh) { *answer = fresh; });
     executor_.RunUntilIdle();
     return answer;
   }
@@ -158,7 +158,7 @@ class EtcdMirrorTest : public testing::Test {
 
   FakeClock clock_{WallTime(1000s)};
   Executor executor_{{.threads = 0, .clock = &clock_}};
-  EtcdMirror::Options options_;
+  EtcdCache::Options options_;
   int lifetime_divisor_ = 1;
   bool sound_ = true;
   int open_watches_ = 0;
@@ -167,23 +167,23 @@ class EtcdMirrorTest : public testing::Test {
   Revision watched_after_ = 0;
   std::function<void(Result<EtcdWatchBatch>)> tell_;
   std::unique_ptr<WatchHub> hub_;
-  std::unique_ptr<EtcdMirror> mirror_;
+  std::unique_ptr<EtcdCache> cache_;
 };
 
-TEST_F(EtcdMirrorTest, ListsPageAfterPageAtOneRevisionAndThenFollows) {
+TEST_F(EtcdCacheTest, ListsPageAfterPageAtOneRevisionAndThenFollows) {
   Start();
-  EXPECT_EQ(mirror_->revision(), 0);
+  EXPECT_EQ(cache_->revision(), 0);
   EXPECT_EQ(By("x"), Strings{"(no table)"});
   Answer(10, {{"/a", "x|0|60"}, {"/b", "y|0|60"}}, /*more=*/true);
   ASSERT_EQ(ranges_.size(), 2u);
   EXPECT_EQ(ranges_[1].first.at, 10);
   EXPECT_EQ(ranges_[1].first.start, std::string("/b") + '\0');
-  EXPECT_EQ(mirror_->revision(), 0) << "half a list is none";
+  EXPECT_EQ(cache_->revision(), 0) << "half a list is none";
   EXPECT_EQ(hub_->head(), 10) << "but watches can begin";
 
   Answer(12, {{"/c", "x|0|60"}});
   EXPECT_EQ(watched_after_, 10);
-  EXPECT_EQ(mirror_->revision(), 10) << "where the list began, whatever happened since";
+  EXPECT_EQ(cache_->revision(), 10) << "where the list began, whatever happened since";
   EXPECT_EQ(By("x"), (Strings{"/a", "/c"}));
 
   const auto watch = NewWatch(10);
@@ -191,21 +191,21 @@ TEST_F(EtcdMirrorTest, ListsPageAfterPageAtOneRevisionAndThenFollows) {
   EXPECT_EQ(By("x"), (Strings{"/c", "/d"}));
   EXPECT_EQ(By("x", 11), (Strings{"/a", "/c", "/d"})) << "as it was";
   EXPECT_EQ(Next(*watch), (Revisions{11, 12}));
-  EXPECT_EQ(mirror_->stats().entries, 3u);
+  EXPECT_EQ(cache_->stats().entries, 3u);
 }
 
-TEST_F(EtcdMirrorTest, AReadInSlicesShowsOneRevision) {
+TEST_F(EtcdCacheTest, AReadInSlicesShowsOneRevision) {
   Start();
   std::vector<std::pair<std::string, std::string>> entries;
   for (int i = 0; i < 1'000; ++i) entries.emplace_back("/" + std::to_string(1'000 + i), "x|0|60");
   Answer(10, entries);
   const Query query;
-  const std::unique_ptr<EtcdMirror::Reading> reading = mirror_->NewReading(query, 0);
+  const std::unique_ptr<EtcdCache::Reading> reading = cache_->NewReading(query, 0);
   ASSERT_TRUE(reading);
   EXPECT_FALSE(reading->Continue(1)) << "there is more";
   Tell({Delete("/1999", 11), Put("/1500a", "x|0|60", 12)}, 12);
   Advance(1h);
-  mirror_->Maintain();  // would forget how it was
+  cache_->Maintain();  // would forget how it was
   std::optional<Page> page;
   int slices = 1;
   for (; !page; ++slices) page = reading->Continue(1);
@@ -213,16 +213,16 @@ TEST_F(EtcdMirrorTest, AReadInSlicesShowsOneRevision) {
   EXPECT_EQ(page->revision, 10);
   ASSERT_EQ(page->entries.size(), 1'000u);
   EXPECT_EQ(page->entries.back().key, "/1999");
-  EXPECT_EQ(Keys(mirror_->Read(query, 0)).size(), 1'000u) << "one more and one less";
+  EXPECT_EQ(Keys(cache_->Read(query, 0)).size(), 1'000u) << "one more and one less";
 }
 
-TEST_F(EtcdMirrorTest, TellsWhatWasThereBeforeAsTheTableHasIt) {
+TEST_F(EtcdCacheTest, TellsWhatWasThereBeforeAsTheTableHasIt) {
   Start();
   Answer(10, {{"/a", "x|0|60"}});
-  const Bytes first = (*mirror_->Get("/a"))->value;
+  const Bytes first = (*cache_->Get("/a"))->value;
   const auto watch = NewWatch(10);
   Tell({Put("/a", "y|0|60", 11), Put("/b", "x|0|60", 12)}, 12);  // etcd had compacted it
-  const Bytes second = (*mirror_->Get("/a"))->value;
+  const Bytes second = (*cache_->Get("/a"))->value;
   Tell({Delete("/a", 13)}, 13);
   const auto batch = watch->Next(10);
   ASSERT_TRUE(batch);
@@ -236,7 +236,7 @@ TEST_F(EtcdMirrorTest, TellsWhatWasThereBeforeAsTheTableHasIt) {
   EXPECT_TRUE(batch->changes[2]->deleted());
 }
 
-TEST_F(EtcdMirrorTest, ListsAgainAfterAWhileWhereThatFailed) {
+TEST_F(EtcdCacheTest, ListsAgainAfterAWhileWhereThatFailed) {
   Start();
   ranges_.back().second(Status(StatusReason::kServiceUnavailable, "no leader"));
   EXPECT_EQ(ranges_.size(), 1u);
@@ -256,12 +256,12 @@ TEST_F(EtcdMirrorTest, ListsAgainAfterAWhileWhereThatFailed) {
   EXPECT_EQ(By("x"), (Strings{"/b", "/c"})) << "the list had the first two already";
 }
 
-TEST_F(EtcdMirrorTest, BeginsItsWatchBeforeTheListForThoseWhoComeBack) {
+TEST_F(EtcdCacheTest, BeginsItsWatchBeforeTheListForThoseWhoComeBack) {
   options_.replay = 100;
   Start();
   Answer(1000, {{"/a", "x|0|60"}});
   EXPECT_EQ(watched_after_, 900);
-  EXPECT_EQ(mirror_->revision(), 1000);
+  EXPECT_EQ(cache_->revision(), 1000);
   const auto back = NewWatch(950);
   Tell({Put("/b", "x|0|60", 940), Delete("/b", 960)}, 960);
   EXPECT_EQ(By("x"), Strings{"/a"}) << "the list knows better";
@@ -279,7 +279,7 @@ TEST_F(EtcdMirrorTest, BeginsItsWatchBeforeTheListForThoseWhoComeBack) {
   EXPECT_EQ(Next(*back), Revisions{1001});
 }
 
-TEST_F(EtcdMirrorTest, BeginsNearerWhereEtcdHasForgottenTooMuch) {
+TEST_F(EtcdCacheTest, BeginsNearerWhereEtcdHasForgottenTooMuch) {
   options_.replay = 100;
   Start();
   Answer(1000, {{"/a", "x|0|60"}});
@@ -298,7 +298,7 @@ TEST_F(EtcdMirrorTest, BeginsNearerWhereEtcdHasForgottenTooMuch) {
   EXPECT_EQ(ranges_.size(), 2u) << "now it has lost something";
 }
 
-TEST_F(EtcdMirrorTest, IsFreshOnceItHasSeenTheRevision) {
+TEST_F(EtcdCacheTest, IsFreshOnceItHasSeenTheRevision) {
   Start();
   Answer(10, {});
   EXPECT_EQ(*WaitFor(10), true);
@@ -317,10 +317,10 @@ TEST_F(EtcdMirrorTest, IsFreshOnceItHasSeenTheRevision) {
   EXPECT_EQ(*by_progress, std::nullopt);
   Tell({}, 13);
   EXPECT_EQ(*by_progress, true);
-  EXPECT_EQ(mirror_->revision(), 13);
+  EXPECT_EQ(cache_->revision(), 13);
 }
 
-TEST_F(EtcdMirrorTest, AsksAgainWhereEtcdDoesNotAnswer) {
+TEST_F(EtcdCacheTest, AsksAgainWhereEtcdDoesNotAnswer) {
   Start();
   Answer(10, {});
   const auto answer = WaitFor(11);
@@ -334,7 +334,7 @@ TEST_F(EtcdMirrorTest, AsksAgainWhereEtcdDoesNotAnswer) {
   EXPECT_EQ(requests_, 2) << "nobody waits any more";
 }
 
-TEST_F(EtcdMirrorTest, WaitsForThreeSecondsAndThenNobodyWaitsUntilSomethingComes) {
+TEST_F(EtcdCacheTest, WaitsForThreeSecondsAndThenNobodyWaitsUntilSomethingComes) {
   Start();
   Answer(10, {});
   const auto first = WaitFor(11);
@@ -348,7 +348,7 @@ TEST_F(EtcdMirrorTest, WaitsForThreeSecondsAndThenNobodyWaitsUntilSomethingComes
   EXPECT_EQ(*WaitFor(11), std::nullopt) << "it is worth waiting again";
 }
 
-TEST_F(EtcdMirrorTest, DoesNotWaitForWordsThatCannotBeTrusted) {
+TEST_F(EtcdCacheTest, DoesNotWaitForWordsThatCannotBeTrusted) {
   sound_ = false;
   Start();
   Answer(10, {});
@@ -358,7 +358,7 @@ TEST_F(EtcdMirrorTest, DoesNotWaitForWordsThatCannotBeTrusted) {
   EXPECT_EQ(requests_, 0);
 }
 
-TEST_F(EtcdMirrorTest, ListsAnewBehindACompactionAndEndsOnlyThoseWhoMissSomething) {
+TEST_F(EtcdCacheTest, ListsAnewBehindACompactionAndEndsOnlyThoseWhoMissSomething) {
   Start();
   Answer(10, {{"/a", "x|0|60"}});
   Tell({Put("/b", "x|0|60", 11)}, 11);
@@ -379,30 +379,30 @@ TEST_F(EtcdMirrorTest, ListsAnewBehindACompactionAndEndsOnlyThoseWhoMissSomethin
   EXPECT_EQ(Next(*ahead), Revisions{});
   Tell({Put("/d", "x|0|60", 40), Put("/e", "x|0|60", 41)}, 41);
   EXPECT_EQ(Next(*ahead), Revisions{41});
-  EXPECT_EQ(mirror_->stats().lists, 2u);
+  EXPECT_EQ(cache_->stats().lists, 2u);
 }
 
-TEST_F(EtcdMirrorTest, GivesUpATableThatIsTooLargeAndGoesOnFeedingWatches) {
+TEST_F(EtcdCacheTest, GivesUpATableThatIsTooLargeAndGoesOnFeedingWatches) {
   options_.max_bytes = 20'000;
   Start();
   Answer(10, {{"/a", "x|0|60"}});
   EXPECT_EQ(By("x"), Strings{"/a"});
   const auto watch = NewWatch(10);
   Revision revision = 10;
-  while (mirror_->revision() > 0) {
+  while (cache_->revision() > 0) {
     ++revision;
     ASSERT_LT(revision, 100);
     Tell({Put("/b" + std::to_string(revision), "x|0|60" + std::string(1'000, ' '), revision)},
          revision);
   }
   EXPECT_EQ(*WaitFor(revision), false);
-  EXPECT_FALSE(mirror_->stats().entries);
+  EXPECT_FALSE(cache_->stats().entries);
   EXPECT_EQ(Next(*watch).size(), static_cast<std::size_t>(revision - 10));
 
-  mirror_->Maintain();
+  cache_->Maintain();
   EXPECT_EQ(ranges_.size(), 1u) << "not at once";
   Advance(10min);
-  mirror_->Maintain();
+  cache_->Maintain();
   ASSERT_EQ(ranges_.size(), 2u);
   EXPECT_EQ(open_watches_, 0);
   Answer(200, {{"/c", "x|0|60"}});
@@ -410,7 +410,7 @@ TEST_F(EtcdMirrorTest, GivesUpATableThatIsTooLargeAndGoesOnFeedingWatches) {
   EXPECT_EQ(watched_after_, revision) << "watches go on where they were";
 }
 
-TEST_F(EtcdMirrorTest, DropsHistoryBeforeItGivesUpTheTable) {
+TEST_F(EtcdCacheTest, DropsHistoryBeforeItGivesUpTheTable) {
   options_.max_bytes = 20'000;
   Start();
   Answer(10, {});
@@ -421,7 +421,7 @@ TEST_F(EtcdMirrorTest, DropsHistoryBeforeItGivesUpTheTable) {
   EXPECT_EQ(By("x", 11), Strings{"(no table)"}) << "etcd may still have it";
 }
 
-TEST_F(EtcdMirrorTest, KnowsWhatIsOverdueByWhatItSawAndElseByWhatTheValueTells) {
+TEST_F(EtcdCacheTest, KnowsWhatIsOverdueByWhatItSawAndElseByWhatTheValueTells) {
   Start();
   Answer(10, {{"/listed", "x|900|60"},   // over at 960
               {"/future", "x|5000|60"},  // its recorder's clock is wrong
@@ -429,7 +429,7 @@ TEST_F(EtcdMirrorTest, KnowsWhatIsOverdueByWhatItSawAndElseByWhatTheValueTells) 
   Tell({Put("/old clock", "x|100|60", 11), Put("/unreadable too", "k8s:enc:aescbc", 12)}, 12);
   const auto overdue = [this](int second) {
     Strings keys;
-    const auto entries = mirror_->Overdue(WallTime(std::chrono::seconds(second)), 10);
+    const auto entries = cache_->Overdue(WallTime(std::chrono::seconds(second)), 10);
     for (const Entry& entry : entries.value()) keys.push_back(entry.key);
     return keys;
   };
@@ -441,41 +441,41 @@ TEST_F(EtcdMirrorTest, KnowsWhatIsOverdueByWhatItSawAndElseByWhatTheValueTells) 
   EXPECT_EQ(overdue(100'000).size(), 3u) << "what cannot be read is not ours";
 }
 
-TEST_F(EtcdMirrorTest, FindsWhatNewRulesEnd) {
+TEST_F(EtcdCacheTest, FindsWhatNewRulesEnd) {
   Start();
   Answer(10, {{"/over already", "x|900|60"}, {"/a", "x|990|60"}, {"/b", "x|990|600"}});
   lifetime_divisor_ = 10;
-  const auto over = mirror_->RefreshLifetimes(clock_.Now());
+  const auto over = cache_->RefreshLifetimes(clock_.Now());
   ASSERT_TRUE(over);
   ASSERT_EQ(over->size(), 1u) << "what was over before is its lease's affair";
   EXPECT_EQ(over->front().key, "/a");
-  EXPECT_EQ(mirror_->Overdue(WallTime(1050s), 10)->size(), 3u) << "and /b goes in time";
+  EXPECT_EQ(cache_->Overdue(WallTime(1050s), 10)->size(), 3u) << "and /b goes in time";
 }
 
-TEST_F(EtcdMirrorTest, CountsWhatExpired) {
+TEST_F(EtcdCacheTest, CountsWhatExpired) {
   Start();
   Answer(10, {{"/a", "x|990|60"}, {"/b", "x|990|600"}});
   Advance(60s);
   Tell({Delete("/a", 11), Delete("/b", 11)}, 11);
-  EXPECT_EQ(mirror_->stats().expired, 1u) << "a client deleted the other one";
+  EXPECT_EQ(cache_->stats().expired, 1u) << "a client deleted the other one";
 }
 
-TEST_F(EtcdMirrorTest, MovesQuietWatchesOn) {
+TEST_F(EtcdCacheTest, MovesQuietWatchesOn) {
   Start();
   Answer(10, {});
   const auto quiet = NewWatch(10);
   EXPECT_EQ(Next(*quiet), Revisions{});
-  mirror_->Maintain();
+  cache_->Maintain();
   EXPECT_EQ(requests_, 1);
   Tell({}, 500);
   EXPECT_EQ(quiet->Next(1)->revision, 500);
 }
 
-TEST_F(EtcdMirrorTest, AnswersThoseWhoWaitWhenItStops) {
+TEST_F(EtcdCacheTest, AnswersThoseWhoWaitWhenItStops) {
   Start();
   Answer(10, {});
   const auto answer = WaitFor(11);
-  mirror_->Stop();
+  cache_->Stop();
   EXPECT_EQ(*answer, false);
   EXPECT_EQ(open_watches_, 0);
 }

@@ -17,7 +17,7 @@ using std::chrono::seconds;
 // How long Open() waits for etcd, so that whoever is served first is not told to come again.
 constexpr seconds kStartWait{3};
 
-// How often etcd's condition is asked for, and the mirror looked after.
+// How often etcd's condition is asked for, and the cache looked after.
 constexpr seconds kMaintenanceInterval{5};
 
 // How often what is overdue is looked for, up to half of it more, so that replicas do not
@@ -97,14 +97,14 @@ class EtcdStore::Reading {
   PageDone TakeDone() { return std::exchange(done_, nullptr); }
 
   const Query query;
-  std::unique_ptr<EtcdMirror::Reading> from_mirror;  // of `query`, once begun
+  std::unique_ptr<EtcdCache::Reading> from_cache;  // of `query`, once begun
 
  private:
   PageDone done_;
 };
 
 Result<std::unique_ptr<EtcdStore>> EtcdStore::Open(StoreOptions options, EtcdStoreOptions etcd) {
-  HERALD_CHECK(etcd.mirrored.starts_with(etcd.root), "what is mirrored is below the root");
+  HERALD_CHECK(etcd.cached_prefix.starts_with(etcd.root), "what is cached is below the root");
   Result<std::unique_ptr<EtcdClient>> client = EtcdClient::Open(etcd.client);
   if (!client) return client.error();
   std::unique_ptr<EtcdStore> store(new EtcdStore(std::move(options), std::move(etcd)));
@@ -133,25 +133,25 @@ EtcdStore::EtcdStore(StoreOptions options, EtcdStoreOptions etcd)
               [this](seconds ttl, LeaseBook::Granted done) {
                 client_->GrantLease(ttl, std::move(done));
               }),
-      mirror_(std::make_unique<EtcdMirror>(
-          EtcdMirror::Options{
+      cache_(std::make_unique<EtcdCache>(
+          EtcdCache::Options{
               .schema = options_.schema,
               .clock = &clock_,
-              .start = etcd_.mirrored,
-              .end = EndOf(etcd_.mirrored),
-              .max_bytes = etcd_.max_mirror_bytes,
-              .max_history_bytes = std::min(options_.max_history_bytes, etcd_.max_mirror_bytes / 4),
+              .start = etcd_.cached_prefix,
+              .end = EndOf(etcd_.cached_prefix),
+              .max_bytes = etcd_.max_cache_bytes,
+              .max_history_bytes = std::min(options_.max_history_bytes, etcd_.max_cache_bytes / 4),
               .history = options_.history,
               .executor = readers_.get(),
               .log = etcd_.log},
-          EtcdMirror::Source{
+          EtcdCache::Source{
               .range =
                   [this](EtcdRange range, std::function<void(Result<EtcdPage>)> done) {
                     Range(std::move(range), std::move(done));
                   },
               .watch =
                   [this](Revision after, std::function<void(Result<EtcdWatchBatch>)> batch) {
-                    return WatchKeys(etcd_.mirrored, after, std::move(batch));
+                    return WatchKeys(etcd_.cached_prefix, after, std::move(batch));
                   },
               .progress_is_sound = [this] { return client_->progress_is_sound(); }},
           hub_.get())),
@@ -160,8 +160,8 @@ EtcdStore::EtcdStore(StoreOptions options, EtcdStoreOptions etcd)
 void EtcdStore::Start(std::unique_ptr<EtcdClient> client) {
   owned_client_ = std::move(client);
   client_ = owned_client_.get();
-  mirror_->Start();
-  if (mirror_->WaitUntilStarted(kStartWait)) LookAtEtcd();
+  cache_->Start();
+  if (cache_->WaitUntilStarted(kStartWait)) LookAtEtcd();
   if (!options_.background) return;
   background_ = std::make_unique<Executor>();
   const SteadyTime now = background_->clock().Steady();
@@ -179,7 +179,7 @@ EtcdStore::~EtcdStore() {
   }
   if (background_) background_->Stop();
   lagging_->Stop();
-  mirror_->Stop();
+  cache_->Stop();
   owned_client_.reset();
   readers_->Stop();
 }
@@ -320,7 +320,7 @@ void EtcdStore::CurrentRevision(std::function<void(Result<Revision>)> done) {
 
 void EtcdStore::AskRevision(std::vector<std::function<void(Result<Revision>)>> asking) {
   EtcdRange range;
-  range.start = ToEtcd(etcd_.mirrored) + '\0';
+  range.start = ToEtcd(etcd_.cached_prefix) + '\0';
   range.count_only = true;
   const Revision before = seen_.load();
   client_->Range(std::move(range),
@@ -345,15 +345,15 @@ void EtcdStore::AskRevision(std::vector<std::function<void(Result<Revision>)>> a
 }
 
 void EtcdStore::Get(std::string key, EntryDone done) {
-  const bool mirrored =
-      key.starts_with(etcd_.mirrored) && mirror_->revision() > 0 && client_->progress_is_sound();
-  if (!mirrored) return GetFromEtcd(std::move(key), std::move(done));
+  const bool cached = key.starts_with(etcd_.cached_prefix) && cache_->revision() > 0 &&
+                      client_->progress_is_sound();
+  if (!cached) return GetFromEtcd(std::move(key), std::move(done));
   CurrentRevision([this, key = std::move(key),
                    done = std::move(done)](const Result<Revision>& revision) mutable {
     if (!revision) return done(revision.error());
-    mirror_->WaitFor(*revision, [this, key = std::move(key), done = std::move(done)](bool fresh) {
+    cache_->WaitFor(*revision, [this, key = std::move(key), done = std::move(done)](bool fresh) {
       std::optional<std::optional<Entry>> entry;
-      if (fresh) entry = mirror_->Get(key);
+      if (fresh) entry = cache_->Get(key);
       if (entry) return done(*std::move(entry));
       if (stopping_) return done(Status(StatusReason::kCancelled, "the store was closed"));
       GetFromEtcd(key, done);
@@ -362,8 +362,8 @@ void EtcdStore::Get(std::string key, EntryDone done) {
 }
 
 std::optional<Entry> EtcdStore::Recall(const std::string& key) {
-  if (!key.starts_with(etcd_.mirrored) || went_back_) return std::nullopt;
-  return mirror_->Get(key).value_or(std::nullopt);
+  if (!key.starts_with(etcd_.cached_prefix) || went_back_) return std::nullopt;
+  return cache_->Get(key).value_or(std::nullopt);
 }
 
 void EtcdStore::GetFromEtcd(std::string key, EntryDone done) {
@@ -392,39 +392,39 @@ void EtcdStore::Read(Query query, PageDone done) {
       done(std::move(page));
     });
   }
-  const std::string last = EndOf(etcd_.mirrored);
-  const bool mirrored = query.start >= etcd_.mirrored &&
-                        (last.empty() || (!query.end.empty() && query.end <= last)) &&
-                        mirror_->revision() > 0 && !went_back_;
+  const std::string last = EndOf(etcd_.cached_prefix);
+  const bool cached = query.start >= etcd_.cached_prefix &&
+                      (last.empty() || (!query.end.empty() && query.end <= last)) &&
+                      cache_->revision() > 0 && !went_back_;
   const Revision at = query.at;
   auto reading = std::make_shared<Reading>(std::move(query), std::move(done));
-  if (!mirrored) return ReadFromEtcd(reading);
-  if (at > 0) return ReadFromMirror(reading, at);
+  if (!cached) return ReadFromEtcd(reading);
+  if (at > 0) return ReadFromCache(reading, at);
   CurrentRevision([this, reading](const Result<Revision>& revision) {
     if (!revision) return reading->Answer(revision.error());
-    mirror_->WaitFor(*revision, [this, reading](bool fresh) {
+    cache_->WaitFor(*revision, [this, reading](bool fresh) {
       if (stopping_) return;
-      if (fresh && !went_back_) return ReadFromMirror(reading, 0);
+      if (fresh && !went_back_) return ReadFromCache(reading, 0);
       ReadFromEtcd(reading);
     });
   });
 }
 
-void EtcdStore::ReadFromMirror(const std::shared_ptr<Reading>& reading, Revision at) {
+void EtcdStore::ReadFromCache(const std::shared_ptr<Reading>& reading, Revision at) {
   const auto slice = [this, reading, at]() -> FairQueue::Step {
     if (stopping_) return {};
     if (reading->query.is_cancelled()) {
       reading->Answer(Status(StatusReason::kCancelled, "the read was cancelled"));
       return {};
     }
-    if (!reading->from_mirror) reading->from_mirror = mirror_->NewReading(reading->query, at);
-    if (!reading->from_mirror) {
+    if (!reading->from_cache) reading->from_cache = cache_->NewReading(reading->query, at);
+    if (!reading->from_cache) {
       ReadFromEtcd(reading);
       return {};
     }
-    std::optional<Page> page = reading->from_mirror->Continue(kSliceRows);
+    std::optional<Page> page = reading->from_cache->Continue(kSliceRows);
     if (!page) return {.cost = kSliceRows, .done = false};
-    reading->from_mirror.reset();
+    reading->from_cache.reset();
     const std::size_t cost = page->entries.size() + 1;
     reading->Answer(*std::move(page));
     return {.cost = std::min(cost, kSliceRows), .done = true};
@@ -448,7 +448,7 @@ void EtcdStore::ReadFromEtcd(const std::shared_ptr<Reading>& reading) {
 
 Result<std::unique_ptr<Watch>> EtcdStore::NewWatch(std::string prefix, Revision after,
                                                    std::function<void()> ready) {
-  if (!prefix.starts_with(etcd_.mirrored)) {
+  if (!prefix.starts_with(etcd_.cached_prefix)) {
     return Status(StatusReason::kBadRequest, "changes of " + prefix + " are not followed");
   }
   if (went_back_) return SetBack();
@@ -460,7 +460,7 @@ Result<std::unique_ptr<Watch>> EtcdStore::NewWatch(std::string prefix, Revision 
 
 Result<Watch::Batch> EtcdStore::ReadHistory(const std::string& prefix, Revision after,
                                             std::size_t max) {
-  if (auto batch = mirror_->ReadLog(prefix, after, max)) return *std::move(batch);
+  if (auto batch = cache_->ReadLog(prefix, after, max)) return *std::move(batch);
 
   // etcd's own history, through a watch that lives for as long as this takes.
   struct Told {
@@ -472,10 +472,10 @@ Result<Watch::Batch> EtcdStore::ReadHistory(const std::string& prefix, Revision 
   told->revision = after;
   const Revision target = hub_->head();
   // Where etcd's word on its progress does not count, only a change tells how far it is; among
-  // all that are mirrored there is one sooner.
+  // all that are cached there is one sooner.
   const bool sound = client_->progress_is_sound();
   const std::unique_ptr<EtcdWatch> watch = WatchKeys(
-      sound ? prefix : etcd_.mirrored, after, [this, told, max](Result<EtcdWatchBatch> batch) {
+      sound ? prefix : etcd_.cached_prefix, after, [this, told, max](Result<EtcdWatchBatch> batch) {
         MutexLock lock(mu_);
         if (!batch) {
           told->error = batch.error();
@@ -541,7 +541,7 @@ void EtcdStore::RefreshLifetimes() {
 void EtcdStore::Maintain() {
   LookAtEtcd();
   MutexLock lock(maintain_mu_);
-  mirror_->Maintain();
+  cache_->Maintain();
   const std::optional<WallTime> wall = clock_guard_.Look();
   if (stopping_ || !wall) return;
   if (refresh_.exchange(false)) Refresh(*wall);
@@ -556,8 +556,9 @@ void EtcdStore::LookAtEtcd() {
   const auto condition = Await<Result<EtcdClient::Condition>>(
       [this](auto done) { client_->GetCondition(std::move(done)); });
   std::optional<std::uint64_t> count;
-  if (condition && !mirror_->stats().entries) {
-    EtcdRange range{.start = etcd_.mirrored, .end = EndOf(etcd_.mirrored), .count_only = true};
+  if (condition && !cache_->stats().entries) {
+    EtcdRange range{
+        .start = etcd_.cached_prefix, .end = EndOf(etcd_.cached_prefix), .count_only = true};
     const auto page = Await<Result<EtcdPage>>(
         [this, &range](auto done) { Range(std::move(range), std::move(done)); });
     if (page) count = static_cast<std::uint64_t>(page->count);
@@ -589,13 +590,13 @@ void EtcdStore::LookAtEtcd() {
 }
 
 std::vector<Entry> EtcdStore::FindOverdue(WallTime when) {
-  if (auto entries = mirror_->Overdue(when, kMostDeletes)) return *std::move(entries);
-  // Too many for the mirror: all of them have to be looked at.
+  if (auto entries = cache_->Overdue(when, kMostDeletes)) return *std::move(entries);
+  // Too many for the cache: all of them have to be looked at.
   const Schema& schema = options_.schema;
   if (!schema.lifetime || !schema.written) return {};
   Query query;
-  query.start = etcd_.mirrored;
-  query.end = EndOf(etcd_.mirrored);
+  query.start = etcd_.cached_prefix;
+  query.end = EndOf(etcd_.cached_prefix);
   query.limit = kMostDeletes;
   query.filter = [&schema, when](const Entry& entry) {
     const std::optional<WallTime> written = schema.written(entry.key, *entry.value);
@@ -613,7 +614,7 @@ void EtcdStore::Sweep(WallTime now) {
 }
 
 void EtcdStore::Refresh(WallTime now) {
-  if (auto over = mirror_->RefreshLifetimes(now)) return DeleteAll(*over);
+  if (auto over = cache_->RefreshLifetimes(now)) return DeleteAll(*over);
   DeleteAll(FindOverdue(now));
 }
 
@@ -674,15 +675,15 @@ Status EtcdStore::Health() {
 }
 
 StoreStats EtcdStore::Stats() {
-  const EtcdMirror::Stats mirror = mirror_->stats();
+  const EtcdCache::Stats cache = cache_->stats();
   StoreStats stats;
-  stats.revision = std::max(seen_.load(), mirror.revision);
-  stats.expired = mirror.expired;
+  stats.revision = std::max(seen_.load(), cache.revision);
+  stats.expired = cache.expired;
   stats.watches = hub_->watches();
   stats.clock_jumps = clock_guard_.jumps();
   stats.expiry_held = clock_guard_.held();
   MutexLock lock(mu_);
-  stats.entries = mirror.entries.value_or(count_);
+  stats.entries = cache.entries.value_or(count_);
   stats.bytes_on_disk = bytes_;
   stats.compacted = compacted_;
   return stats;

@@ -30,10 +30,10 @@ struct EtcdStoreOptions {
   // All keys of the store begin with `root`; in etcd `etcd_root` stands in its place.
   std::string root{};
   std::string etcd_root{};
-  // Of these keys, which begin with `root`, each replica keeps a mirror, and they alone can be
+  // Of these keys, which begin with `root`, each replica keeps a cache, and they alone can be
   // watched.
-  std::string mirrored{};
-  std::uint64_t max_mirror_bytes = 512ull << 20;  // of memory; beyond it every list reads etcd
+  std::string cached_prefix{};
+  std::uint64_t max_cache_bytes = 512ull << 20;  // of memory; beyond it every list reads etcd
   // How often history is compacted, which therefore reaches one to two intervals back.
   // 0: never; somebody else does it.
   std::chrono::seconds compaction_interval{5 * 60};
@@ -45,16 +45,16 @@ struct EtcdStoreOptions {
 //
 //   Commit() --LeaseBook--> one transaction ------------------> etcd
 //   Read()   --how far is etcd?-- shared by those who ask ------> |  |
-//              then from the mirror, if that is as far           |  |
+//              then from the cache, if that is as far           |  |
 //              else page by page ---------------------------------'  |
-//   watches  <-- WatchHub <-- EtcdMirror <---- one watch for all -----'
+//   watches  <-- WatchHub <-- EtcdCache <---- one watch for all -----'
 //
 // Every entry is written in a transaction of its own, so revisions tell changes apart; only what
 // a lease takes with it goes at one revision. Completions come when etcd has answered, and
 // watches hear of it when etcd's watch has told it: in which order, nobody knows. A watch from
 // now on begins behind all that this store was told by then.
 //
-// Reads at the latest revision are linearizable across all replicas: the mirror answers only
+// Reads at the latest revision are linearizable across all replicas: the cache answers only
 // when it has seen the revision that etcd gave after the question was put.
 //
 // What a lease should have deleted and did not (a new leader gives it its time again, a restored
@@ -68,7 +68,7 @@ struct EtcdStoreOptions {
 //
 // One of all replicas, kube-apiservers included, compacts in each interval; see CompactHistory().
 //
-// `max_bytes` of the options does not count here, and `history` only for the mirror.
+// `max_bytes` of the options does not count here, and `history` only for the cache.
 //
 // Thread-safe.
 class EtcdStore final : public Store {
@@ -82,7 +82,7 @@ class EtcdStore final : public Store {
 
   void Commit(Write write, WriteDone done) override;
   void Get(std::string key, EntryDone done) override;
-  std::optional<Entry> Recall(const std::string& key) override;  // from the mirror
+  std::optional<Entry> Recall(const std::string& key) override;  // from the cache
   void Read(Query query, PageDone done) override;
   void CurrentRevision(std::function<void(Result<Revision>)> done) override;
   Result<std::unique_ptr<Watch>> NewWatch(std::string prefix, Revision after,
@@ -93,9 +93,9 @@ class EtcdStore final : public Store {
   Status Health() override EXCLUDES(mu_);
   StoreStats Stats() override EXCLUDES(mu_);
 
-  // Leases that were asked for, and lists of everything that the mirror was made of.
+  // Leases that were asked for, and lists of everything that the cache was made of.
   std::uint64_t leases_granted() const { return leases_.grants(); }
-  std::uint64_t full_lists() const { return mirror_->stats().lists; }
+  std::uint64_t full_lists() const { return cache_->stats().lists; }
 
   // What one of the compactors of an etcd does once in each interval, as kube-apiserver does it
   // (apiserver/pkg/storage/etcd3/compact.go): whoever moves the well-known key on from where it
@@ -124,7 +124,7 @@ class EtcdStore final : public Store {
   void WentBack(Revision from, Revision to);
   void CommitWith(std::int64_t lease, std::shared_ptr<Write> write, bool again, WriteDone done);
   void ReadFromEtcd(const std::shared_ptr<Reading>& reading);
-  void ReadFromMirror(const std::shared_ptr<Reading>& reading, Revision at);
+  void ReadFromCache(const std::shared_ptr<Reading>& reading, Revision at);
   void GetFromEtcd(std::string key, EntryDone done);
   void AskRevision(std::vector<std::function<void(Result<Revision>)>> asking) EXCLUDES(mu_);
   Result<Watch::Batch> ReadHistory(const std::string& prefix, Revision after, std::size_t max)
@@ -168,7 +168,7 @@ class EtcdStore final : public Store {
   std::vector<std::function<void(Result<Revision>)>> next_to_ask_ GUARDED_BY(mu_);
   Status condition_ GUARDED_BY(mu_);
   std::uint64_t bytes_ GUARDED_BY(mu_) = 0;
-  std::uint64_t count_ GUARDED_BY(mu_) = 0;  // of entries, where the mirror does not count
+  std::uint64_t count_ GUARDED_BY(mu_) = 0;  // of entries, where the cache does not count
   Revision compacted_ GUARDED_BY(mu_) = 0;
 
   // Reads and short delays; lagging watches, which wait for etcd there; Maintain().
@@ -177,8 +177,8 @@ class EtcdStore final : public Store {
   std::unique_ptr<Executor> background_;
   const std::unique_ptr<WatchHub> hub_;
   LeaseBook leases_;
-  const std::unique_ptr<EtcdMirror> mirror_;
-  // Of readers_, for reads of the mirror. Goes before that, for the reads that still wait.
+  const std::unique_ptr<EtcdCache> cache_;
+  // Of readers_, for reads of the cache. Goes before that, for the reads that still wait.
   FairQueue read_queue_;
   // The first to go, so that all that it calls back is still there; what that asks of it again is
   // refused, so it can be reached for as long as it goes.

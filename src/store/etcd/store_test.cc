@@ -53,8 +53,8 @@ void DeletePrefix(const EtcdCluster& etcd, const std::string& prefix) {
 
 class EtcdHarness final : public StoreHarness {
  public:
-  EtcdHarness(EtcdCluster& etcd, std::uint64_t max_mirror_bytes)
-      : etcd_(etcd), prefix_(NewPrefix()), max_mirror_bytes_(max_mirror_bytes) {}
+  EtcdHarness(EtcdCluster& etcd, std::uint64_t max_cache_bytes)
+      : etcd_(etcd), prefix_(NewPrefix()), max_cache_bytes_(max_cache_bytes) {}
   // So that no lease moves the revision in the middle of a later test.
   ~EtcdHarness() override { DeletePrefix(etcd_, prefix_); }
 
@@ -71,7 +71,7 @@ class EtcdHarness final : public StoreHarness {
   }
   std::unique_ptr<Store> Open(const StoreOptions& options) override {
     EtcdStoreOptions etcd = OptionsFor(etcd_, prefix_);
-    etcd.max_mirror_bytes = max_mirror_bytes_;
+    etcd.max_cache_bytes = max_cache_bytes_;
     auto store = EtcdStore::Open(options, std::move(etcd));
     HERALD_CHECK(store.has_value());
     return *std::move(store);
@@ -80,13 +80,13 @@ class EtcdHarness final : public StoreHarness {
  private:
   EtcdCluster& etcd_;
   const std::string prefix_;
-  const std::uint64_t max_mirror_bytes_;
+  const std::uint64_t max_cache_bytes_;
 };
 
 std::vector<StoreBackend> Backends() {
   std::vector<StoreBackend> backends = {
       {"Etcd", [] { return std::make_unique<EtcdHarness>(SharedEtcd(), 512u << 20); }},
-      {"EtcdWithoutMirror", [] { return std::make_unique<EtcdHarness>(SharedEtcd(), 0); }}};
+      {"EtcdWithoutCache", [] { return std::make_unique<EtcdHarness>(SharedEtcd(), 0); }}};
   if (std::getenv("HERALD_ETCD") != nullptr) {
     backends.push_back(
         {"EtcdCluster", [] { return std::make_unique<EtcdHarness>(SharedCluster(), 512u << 20); }});
@@ -211,10 +211,10 @@ TEST_F(EtcdStoreTest, SweepsWhatNoLeaseEndsAndNothingElse) {
   PutForeign("/in time", SuiteValues::Make("", "", 3600, "600"));
   PutForeign("/a little late", SuiteValues::Make("", "", 60, "90"));
   PutForeign("unreadable", "unreadable");
-  for (const std::uint64_t mirror : {std::uint64_t{512} << 20, std::uint64_t{0}}) {
+  for (const std::uint64_t cache : {std::uint64_t{512} << 20, std::uint64_t{0}}) {
     PutForeign("/overdue", SuiteValues::Make("", "", 60, "600"));
     EtcdStoreOptions etcd = OptionsFor(etcd_, prefix_);
-    etcd.max_mirror_bytes = mirror;
+    etcd.max_cache_bytes = cache;
     auto store = EtcdStore::Open(options_, etcd);
     ASSERT_TRUE(store);
     EXPECT_EQ(Keys(**store).size(), 4u);
@@ -270,12 +270,12 @@ TEST_F(EtcdStoreTest, ShowsEachReplicaWhatTheOtherWrote) {
   EXPECT_EQ(watch.Take(100).size(), 100u);
 }
 
-TEST_F(EtcdStoreTest, AnswersFromItsMirrorWhileOthersWriteElsewhere) {
+TEST_F(EtcdStoreTest, AnswersFromItsCacheWhileOthersWriteElsewhere) {
   const auto store = Open();
   Put(*store, "/a", SuiteValues::Make("x", "", 60));
   SuiteWatch watch(*store, "", 0);
   for (int i = 0; i < 20; ++i) {
-    // Not of ours, so that no change moves the mirror on.
+    // Not of ours, so that no change moves the cache on.
     etcd_.Post(0, "/v3/kv/put", "{\"key\":\"" + Base64Encode("/elsewhere") + "\"}");
     EXPECT_EQ(Keys(*store, By("x")), Strings{"/a"});
   }
