@@ -25,11 +25,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   answer.body = rest;
 
   etcdserverpb::TxnResponse response;
-  const auto end = herald::store::ReadUnaryAnswer(answer, &response);
-  if (end.code != GrpcCode::kOk) return 0;
+  const auto result = herald::store::ParseUnaryResponse(answer, &response);
+  if (result.code != GrpcCode::kOk) return 0;
   etcdserverpb::TxnResponse again;
   answer.body = herald::store::FrameGrpcMessage(response);
-  HERALD_CHECK(herald::store::ReadUnaryAnswer(answer, &again).code == GrpcCode::kOk);
+  HERALD_CHECK(herald::store::ParseUnaryResponse(answer, &again).code == GrpcCode::kOk);
   HERALD_CHECK(again.SerializeAsString() == response.SerializeAsString());
   return 0;
 }

@@ -307,9 +307,9 @@ class Daemon::Impl {
     }
     etcd.root = kRegistryRoot;
     etcd.etcd_root = CleanPrefix(options_.etcd_prefix);
-    etcd.mirrored = kEventsPrefix;
+    etcd.cached_prefix = kEventsPrefix;
     etcd.compaction_interval = options_.etcd_compaction_interval;
-    etcd.max_mirror_bytes = options_.etcd_index_bytes;
+    etcd.max_cache_bytes = options_.etcd_index_bytes;
     etcd.log = options_.log;
     auto opened = store::EtcdStore::Open(std::move(options), std::move(etcd));
     if (!opened) return opened.error();

@@ -44,7 +44,7 @@ class PageMaker {
 // Several changes may share a revision, as they do where one transaction of etcd deletes
 // all keys of a lease; they are applied one after the other, and no key is among them twice.
 //
-// MemoryStore is one with a clock; the store on etcd keeps one as its mirror.
+// MemoryStore is one with a clock; the store on etcd keeps one as its cache.
 //
 // Not thread-safe: its owner's lock guards it. A read takes chunk after chunk, so that a list
 // of everything does not hold up writers; the owner pins the revision for as long.
