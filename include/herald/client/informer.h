@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "herald/base/export.h"
-#include "herald/client/watcher.h"
+#include "herald/client/resource_watcher.h"
 
 namespace herald {
 
 struct InformerOptions {
-  WatcherOptions watch{};
+  ResourceWatcherOptions watch{};
   // All objects are told again as updates so often, for controllers that mend what others
   // changed outside of Kubernetes; 0: never.
   std::chrono::milliseconds resync{0};

@@ -10,7 +10,7 @@
 
 #include "base/bytes/random.h"
 #include "base/thread/mutex.h"
-#include "client/rest/await.h"
+#include "client/rest/blocking_call.h"
 #include "client/rest/requests.h"
 #include "client/rest/rest_impl.h"
 #include "herald/api/time.h"
@@ -398,7 +398,7 @@ LeaderElector::~LeaderElector() { Stop(); }
 void LeaderElector::Start() { core_->Start(); }
 void LeaderElector::Stop() { core_->Stop(); }
 Status LeaderElector::Resign() {
-  return AwaitStatus([this](StatusDone done) { core_->Resign(std::move(done)); });
+  return WaitForStatus([this](StatusDone done) { core_->Resign(std::move(done)); });
 }
 void LeaderElector::Resign(StatusDone done) { core_->Resign(std::move(done)); }
 bool LeaderElector::IsLeader() const { return core_->IsLeader(); }

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "client/rest/await.h"
-#include "client/rest/representation.h"
+#include "client/rest/blocking_call.h"
 #include "client/rest/requests.h"
-#include "client/watch/watch_call.h"
+#include "client/rest/resource_codec.h"
+#include "client/watch/watch_stream.h"
 
 namespace herald {
 namespace {
@@ -166,10 +166,10 @@ void DynamicClient::List(const ListOptions& options, ListDone done,
   AddOptions(options, &request);
   rest_->Send(
       std::move(request),
-      [representation = Representation<Object>(resource_),
+      [resource_codec = ResourceCodec<Object>(resource_),
        done = std::move(done)](Result<RestResponse> response) {
         if (!response) return done(response.error());
-        done(representation.ReadList(response->content_type, response->body));
+        done(resource_codec.ReadList(response->content_type, response->body));
       },
       stop);
 }
@@ -178,27 +178,27 @@ void DynamicClient::Watch(const WatchOptions& options, WatchCallbacks callbacks,
                           const std::stop_token& stop) const {
   RestRequest request = ResourceRequest(resource_, "GET", options.namespace_, "");
   AddOptions(options, &request);
-  StartWatch<Object>(*rest_, std::move(request), Representation<Object>(resource_),
+  StartWatch<Object>(*rest_, std::move(request), ResourceCodec<Object>(resource_),
                      std::move(callbacks.event), std::move(callbacks.end), stop);
 }
 
 Result<Object> DynamicClient::Create(std::string_view namespace_, const JsonValue& object,
                                      const WriteOptions& options,
                                      const std::stop_token& stop) const {
-  return Await<Object>(
+  return WaitForResult<Object>(
       [&](Done done) { Create(namespace_, object, options, std::move(done), stop); });
 }
 
 Result<Object> DynamicClient::Get(std::string_view namespace_, std::string_view name,
                                   const std::stop_token& stop) const {
-  return Await<Object>([&](Done done) { Get(namespace_, name, std::move(done), stop); });
+  return WaitForResult<Object>([&](Done done) { Get(namespace_, name, std::move(done), stop); });
 }
 
 Result<Object> DynamicClient::Update(std::string_view namespace_, std::string_view name,
                                      const JsonValue& object, std::string_view subresource,
                                      const WriteOptions& options,
                                      const std::stop_token& stop) const {
-  return Await<Object>([&](Done done) {
+  return WaitForResult<Object>([&](Done done) {
     Update(namespace_, name, object, subresource, options, std::move(done), stop);
   });
 }
@@ -207,32 +207,32 @@ Result<Object> DynamicClient::Patch(std::string_view namespace_, std::string_vie
                                     PatchType type, const JsonValue& patch,
                                     std::string_view subresource, const WriteOptions& options,
                                     const std::stop_token& stop) const {
-  return Await<Object>([&](Done done) {
+  return WaitForResult<Object>([&](Done done) {
     Patch(namespace_, name, type, patch, subresource, options, std::move(done), stop);
   });
 }
 
 Status DynamicClient::Delete(std::string_view namespace_, std::string_view name,
                              const DeleteOptions& options, const std::stop_token& stop) const {
-  return AwaitStatus(
+  return WaitForStatus(
       [&](StatusDone done) { Delete(namespace_, name, options, std::move(done), stop); });
 }
 
 Status DynamicClient::DeleteCollection(const ListOptions& which, const DeleteOptions& options,
                                        const std::stop_token& stop) const {
-  return AwaitStatus(
+  return WaitForStatus(
       [&](StatusDone done) { DeleteCollection(which, options, std::move(done), stop); });
 }
 
 Result<ObjectList> DynamicClient::List(const ListOptions& options,
                                        const std::stop_token& stop) const {
-  return Await<ObjectList>([&](ListDone done) { List(options, std::move(done), stop); });
+  return WaitForResult<ObjectList>([&](ListDone done) { List(options, std::move(done), stop); });
 }
 
 Status DynamicClient::Watch(const WatchOptions& options,
                             std::function<void(ObjectWatchEvent&&)> on_event,
                             const std::stop_token& stop) const {
-  return AwaitStatus([&](StatusDone done) {
+  return WaitForStatus([&](StatusDone done) {
     Watch(options, WatchCallbacks{std::move(on_event), std::move(done)}, stop);
   });
 }

@@ -3,11 +3,11 @@
 #include <memory>
 #include <utility>
 
-#include "client/rest/await.h"
+#include "client/rest/blocking_call.h"
 #include "client/rest/event_format.h"
-#include "client/rest/representation.h"
 #include "client/rest/requests.h"
-#include "client/watch/watch_call.h"
+#include "client/rest/resource_codec.h"
+#include "client/watch/watch_stream.h"
 #include "herald/client/json_value.h"
 
 namespace herald {
@@ -120,53 +120,53 @@ void EventsClient::Watch(const WatchOptions& options, WatchCallbacks callbacks,
   RestRequest request = MakeRequest("GET", options.namespace_, "");
   AddOptions(options, &request);
   StartWatch<Event>(*rest_, std::move(request),
-                    Representation<Event>(EventResource(options_.api), options_.format),
+                    ResourceCodec<Event>(EventResource(options_.api), options_.format),
                     std::move(callbacks.event), std::move(callbacks.end), stop);
 }
 
 Result<Event> EventsClient::Create(const Event& event, const WriteOptions& options,
                                    const std::stop_token& stop) const {
-  return Await<Event>([&](Done done) { Create(event, options, std::move(done), stop); });
+  return WaitForResult<Event>([&](Done done) { Create(event, options, std::move(done), stop); });
 }
 
 Result<Event> EventsClient::Update(const Event& event, const WriteOptions& options,
                                    const std::stop_token& stop) const {
-  return Await<Event>([&](Done done) { Update(event, options, std::move(done), stop); });
+  return WaitForResult<Event>([&](Done done) { Update(event, options, std::move(done), stop); });
 }
 
 Result<Event> EventsClient::Get(std::string_view namespace_, std::string_view name,
                                 const std::stop_token& stop) const {
-  return Await<Event>([&](Done done) { Get(namespace_, name, std::move(done), stop); });
+  return WaitForResult<Event>([&](Done done) { Get(namespace_, name, std::move(done), stop); });
 }
 
 Result<Event> EventsClient::Patch(std::string_view namespace_, std::string_view name,
                                   PatchType type, std::string patch, const WriteOptions& options,
                                   const std::stop_token& stop) const {
-  return Await<Event>([&](Done done) {
+  return WaitForResult<Event>([&](Done done) {
     Patch(namespace_, name, type, std::move(patch), options, std::move(done), stop);
   });
 }
 
 Status EventsClient::Delete(std::string_view namespace_, std::string_view name,
                             const DeleteOptions& options, const std::stop_token& stop) const {
-  return AwaitStatus(
+  return WaitForStatus(
       [&](StatusDone done) { Delete(namespace_, name, options, std::move(done), stop); });
 }
 
 Status EventsClient::DeleteCollection(const ListOptions& which, const DeleteOptions& options,
                                       const std::stop_token& stop) const {
-  return AwaitStatus(
+  return WaitForStatus(
       [&](StatusDone done) { DeleteCollection(which, options, std::move(done), stop); });
 }
 
 Result<EventList> EventsClient::List(const ListOptions& options,
                                      const std::stop_token& stop) const {
-  return Await<EventList>([&](ListDone done) { List(options, std::move(done), stop); });
+  return WaitForResult<EventList>([&](ListDone done) { List(options, std::move(done), stop); });
 }
 
 Status EventsClient::Watch(const WatchOptions& options, std::function<void(WatchEvent&&)> on_event,
                            const std::stop_token& stop) const {
-  return AwaitStatus([&](StatusDone done) {
+  return WaitForStatus([&](StatusDone done) {
     Watch(options, WatchCallbacks{std::move(on_event), std::move(done)}, stop);
   });
 }

@@ -10,7 +10,7 @@
 
 #include "client/config/proxy.h"
 #include "client/config/reaper.h"
-#include "client/rest/await.h"
+#include "client/rest/blocking_call.h"
 #include "client/rest/rest_impl.h"
 #include "herald/api/answer.h"
 #include "http/url.h"
@@ -486,7 +486,7 @@ void RestClient::Send(RestRequest request, Done done, const std::stop_token& sto
 }
 
 Result<RestResponse> RestClient::Send(RestRequest request, const std::stop_token& stop) {
-  return Await<RestResponse>(
+  return WaitForResult<RestResponse>(
       [&](Done done) { impl_->Send(std::move(request), std::move(done), stop); });
 }
 

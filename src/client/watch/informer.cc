@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/thread/mutex.h"
-#include "client/rest/representation.h"
+#include "client/rest/resource_codec.h"
 #include "client/rest/rest_impl.h"
 
 namespace herald {
@@ -33,7 +33,7 @@ using ByName = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
 template <typename T>
 class Informer<T>::Core : public std::enable_shared_from_this<Core> {
  public:
-  using Kind = typename WatcherEvent<T>::Kind;
+  using Kind = typename ResourceWatcherEvent<T>::Kind;
   using Handler = InformerHandler<T>;
 
   Core(std::shared_ptr<RestClient> rest, Resource resource, InformerOptions options)
@@ -68,7 +68,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
       HERALD_CHECK(!watcher_, "an informer is started once");
       watcher_.emplace(
           rest_, resource_, options_.watch,
-          [weak = this->weak_from_this()](WatcherEvent<T> event) {
+          [weak = this->weak_from_this()](ResourceWatcherEvent<T> event) {
             if (const auto self = weak.lock()) self->OnEvent(std::move(event));
           },
           on_error_);
@@ -151,26 +151,26 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
     return stopped_;
   }
 
-  void OnEvent(WatcherEvent<T> event) {
+  void OnEvent(ResourceWatcherEvent<T> event) {
     switch (event.kind) {
       case Kind::kInit:
         fresh_.clear();
         return;
       case Kind::kInitApply: {
         auto object = std::make_shared<const T>(std::move(event.object));
-        fresh_[Representation<T>::Key(*object)] = object;
+        fresh_[ResourceCodec<T>::Key(*object)] = object;
         return;
       }
       case Kind::kInitDone:
         return Replace();
       case Kind::kApply: {
         auto object = std::make_shared<const T>(std::move(event.object));
-        const std::string key = Representation<T>::Key(*object);
+        const std::string key = ResourceCodec<T>::Key(*object);
         return Apply(key, object);
       }
       case Kind::kDelete: {
         const auto last = std::make_shared<const T>(std::move(event.object));
-        return Delete(Representation<T>::Key(*last), last);
+        return Delete(ResourceCodec<T>::Key(*last), last);
       }
     }
   }
@@ -195,8 +195,8 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
       Pointer& place = objects_[key];
       before = place;
       // A list after a lost watch holds mostly what is known already.
-      const std::string& version = Representation<T>::ResourceVersion(*object);
-      if (before && !version.empty() && version == Representation<T>::ResourceVersion(*before)) {
+      const std::string& version = ResourceCodec<T>::ResourceVersion(*object);
+      if (before && !version.empty() && version == ResourceCodec<T>::ResourceVersion(*before)) {
         return;
       }
       if (before) Unindex(key, *before);

@@ -1,4 +1,4 @@
-#include "client/rest/representation.h"
+#include "client/rest/resource_codec.h"
 
 #include <fmt/core.h>
 
@@ -13,17 +13,17 @@ constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
 
 }  // namespace
 
-bool Representation<Event>::EndsInitialEvents(const Event& bookmark) {
+bool ResourceCodec<Event>::EndsInitialEvents(const Event& bookmark) {
   const auto it = bookmark.metadata.annotations.find(kInitialEventsEnd);
   return it != bookmark.metadata.annotations.end() && it->second == "true";
 }
 
-bool Representation<Object>::EndsInitialEvents(const Object& bookmark) {
+bool ResourceCodec<Object>::EndsInitialEvents(const Object& bookmark) {
   return bookmark.json["metadata"]["annotations"][kInitialEventsEnd].String() == "true";
 }
 
-Result<ObjectList> Representation<Object>::ReadList(std::string_view /*content_type*/,
-                                                    std::string_view body) const {
+Result<ObjectList> ResourceCodec<Object>::ReadList(std::string_view /*content_type*/,
+                                                   std::string_view body) const {
   Result<JsonValue> document = JsonValue::Parse(body);
   if (!document) return document.error();
   const std::string& kind = (*document)["kind"].String();
@@ -49,8 +49,8 @@ Result<ObjectList> Representation<Object>::ReadList(std::string_view /*content_t
   return list;
 }
 
-Status Representation<Object>::ReadFrame(const Codec& /*codec*/, std::string_view payload,
-                                         ObjectWatchEvent* frame) const {
+Status ResourceCodec<Object>::ReadFrame(const Codec& /*codec*/, std::string_view payload,
+                                        ObjectWatchEvent* frame) const {
   Result<JsonValue> document = JsonValue::Parse(payload);
   if (!document) {
     return Status(StatusReason::kBadRequest,

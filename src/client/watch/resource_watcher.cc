@@ -1,4 +1,4 @@
-#include "herald/client/watcher.h"
+#include "herald/client/resource_watcher.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,10 +11,10 @@
 #include "base/bytes/random.h"
 #include "base/limit/backoff.h"
 #include "base/thread/mutex.h"
-#include "client/rest/representation.h"
 #include "client/rest/requests.h"
+#include "client/rest/resource_codec.h"
 #include "client/rest/rest_impl.h"
-#include "client/watch/watch_call.h"
+#include "client/watch/watch_stream.h"
 
 namespace herald {
 namespace {
@@ -47,14 +47,14 @@ bool IsUnreadable(const Status& status) {
 template <typename T>
 class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
  public:
-  using Kind = typename WatcherEvent<T>::Kind;
+  using Kind = typename ResourceWatcherEvent<T>::Kind;
 
-  Core(std::shared_ptr<RestClient> rest, Resource resource, WatcherOptions options,
+  Core(std::shared_ptr<RestClient> rest, Resource resource, ResourceWatcherOptions options,
        Handler on_event, ErrorHandler on_error)
       : rest_(std::move(rest)),
         resource_(std::move(resource)),
         options_(std::move(options)),
-        representation_(resource_, options_.format),
+        codec_(resource_, options_.format),
         on_event_(std::move(on_event)),
         on_error_(std::move(on_error)),
         streaming_(options_.initial_list == InitialList::kStreaming),
@@ -68,12 +68,12 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   void Stop() {
     stop_.request_stop();
     MutexLock lock(mu_);
-    state_ = WatcherState::kStopped;
+    state_ = ResourceWatcherState::kStopped;
     // A handler that is running is waited for, unless it is the one that calls.
     while (handler_thread_ && *handler_thread_ != std::this_thread::get_id()) idle_.Wait(lock);
   }
 
-  WatcherState state() const {
+  ResourceWatcherState state() const {
     const MutexLock lock(mu_);
     return state_;
   }
@@ -82,9 +82,9 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   Transport& transport() { return rest_->impl().transport(); }
   SteadyTime Now() { return transport().clock().Steady(); }
 
-  bool SetState(WatcherState state) {
+  bool SetState(ResourceWatcherState state) {
     const MutexLock lock(mu_);
-    if (state_ == WatcherState::kStopped) return false;
+    if (state_ == ResourceWatcherState::kStopped) return false;
     state_ = state;
     return true;
   }
@@ -94,7 +94,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   bool Tell(Call&& call) {
     {
       const MutexLock lock(mu_);
-      if (state_ == WatcherState::kStopped) return false;
+      if (state_ == ResourceWatcherState::kStopped) return false;
       handler_thread_ = std::this_thread::get_id();
     }
     try {
@@ -107,10 +107,10 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     const MutexLock lock(mu_);
     handler_thread_.reset();
     idle_.NotifyAll();
-    return state_ != WatcherState::kStopped;
+    return state_ != ResourceWatcherState::kStopped;
   }
   bool Emit(Kind kind, T&& object = {}) {
-    WatcherEvent<T> event{kind, std::move(object)};
+    ResourceWatcherEvent<T> event{kind, std::move(object)};
     const bool going_on = Tell([&] { on_event_(std::move(event)); });
     object = std::move(event.object);  // what the handler left: memory for the next frame
     return going_on;
@@ -128,27 +128,27 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
 
   void Step() {
     switch (state()) {
-      case WatcherState::kEmpty:
+      case ResourceWatcherState::kEmpty:
         resource_version_.clear();
         continue_.clear();
         if (streaming_) return OpenWatch(true);
         return GetPage();
-      case WatcherState::kListing:
+      case ResourceWatcherState::kListing:
         return GetPage();
-      case WatcherState::kListed:
+      case ResourceWatcherState::kListed:
         return OpenWatch(false);
-      case WatcherState::kStreaming:
-      case WatcherState::kWatching:
-      case WatcherState::kStopped:
+      case ResourceWatcherState::kStreaming:
+      case ResourceWatcherState::kWatching:
+      case ResourceWatcherState::kStopped:
         return;
     }
   }
 
   // Goes on in `state`, at once or after a wait.
-  void GoTo(WatcherState state) {
+  void GoTo(ResourceWatcherState state) {
     if (SetState(state)) Step();
   }
-  void GoToLater(WatcherState state) {
+  void GoToLater(ResourceWatcherState state) {
     if (!SetState(state)) return;
     transport().PostAfter(backoff_.Next(Now()), [weak = this->weak_from_this()] {
       if (const auto self = weak.lock()) self->Step();
@@ -162,7 +162,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
                            .limit = unpaged_ ? 0 : options_.page_size,
                            .continue_ = continue_},
                &request);
-    request.accept = representation_.accept();
+    request.accept = codec_.accept();
     rest_->Send(
         std::move(request),
         [self = this->shared_from_this()](Result<RestResponse> response) {
@@ -174,18 +174,18 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   void OnPage(Result<RestResponse> response) {
     if (stop_.stop_requested()) return;
     if (!response) return OnListFailed(response.error());
-    auto list = representation_.ReadList(response->content_type, response->body);
+    auto list = codec_.ReadList(response->content_type, response->body);
     if (!list) return OnListFailed(list.error());
     if (continue_.empty() && !Emit(Kind::kInit)) return;
     for (T& object : list->items) {
       if (!Emit(Kind::kInitApply, std::move(object))) return;
     }
     continue_ = list->metadata.continue_;
-    if (!continue_.empty()) return GoTo(WatcherState::kListing);
+    if (!continue_.empty()) return GoTo(ResourceWatcherState::kListing);
     resource_version_ = list->metadata.resource_version;
     unpaged_ = false;
     if (!Emit(Kind::kInitDone)) return;
-    GoTo(WatcherState::kListed);
+    GoTo(ResourceWatcherState::kListed);
   }
 
   void OnListFailed(const Status& status) {
@@ -193,7 +193,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     if (!IsExpired(status)) return GoToLater(state());
     // The pages took longer than the server remembers. All at once, then.
     unpaged_ = true;
-    GoToLater(WatcherState::kEmpty);
+    GoToLater(ResourceWatcherState::kEmpty);
   }
 
   void OpenWatch(bool initial) {
@@ -206,7 +206,8 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
                        .timeout = std::chrono::seconds(static_cast<std::int64_t>(timeout))};
     if (initial) watch.send_initial_events = true;
     AddOptions(watch, &request);
-    if (!SetState(initial ? WatcherState::kStreaming : WatcherState::kWatching)) return;
+    if (!SetState(initial ? ResourceWatcherState::kStreaming : ResourceWatcherState::kWatching))
+      return;
     opened_ = Now();
     frames_ = 0;
     frame_error_ = Status();
@@ -215,8 +216,8 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     const auto forward = std::make_shared<std::stop_callback<std::function<void()>>>(
         stop_.get_token(), [source = watch_stop_]() mutable { source.request_stop(); });
     StartWatch<T>(
-        *rest_, std::move(request), representation_,
-        [self = this->shared_from_this()](typename Representation<T>::Frame&& frame) {
+        *rest_, std::move(request), codec_,
+        [self = this->shared_from_this()](typename ResourceCodec<T>::Frame&& frame) {
           self->OnFrame(std::move(frame));
         },
         [self = this->shared_from_this(), forward](const Status& status) {
@@ -225,7 +226,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
         watch_stop_.get_token());
   }
 
-  void OnFrame(typename Representation<T>::Frame&& frame) {
+  void OnFrame(typename ResourceCodec<T>::Frame&& frame) {
     if (!frame_error_.ok()) return;
     if (frame.type == WatchType::kError) {
       frame_error_ = std::get<Status>(frame.object);
@@ -237,13 +238,13 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     }
     ++frames_;
     T& object = std::get<T>(frame.object);
-    const bool initial = state() == WatcherState::kStreaming;
+    const bool initial = state() == ResourceWatcherState::kStreaming;
     if (initial && !std::exchange(told_init_, true) && !Emit(Kind::kInit)) return;
-    std::string version = Representation<T>::ResourceVersion(object);
+    std::string version = ResourceCodec<T>::ResourceVersion(object);
     bool going_on = true;
     if (frame.type == WatchType::kBookmark) {
-      if (initial && Representation<T>::EndsInitialEvents(object)) {
-        going_on = Emit(Kind::kInitDone) && SetState(WatcherState::kWatching);
+      if (initial && ResourceCodec<T>::EndsInitialEvents(object)) {
+        going_on = Emit(Kind::kInitDone) && SetState(ResourceWatcherState::kWatching);
       }
     } else if (frame.type == WatchType::kDeleted) {
       going_on = Emit(Kind::kDelete, std::move(object));
@@ -257,7 +258,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   void OnWatchEnd(const Status& ended) {
     if (stop_.stop_requested()) return;
     const Status& status = frame_error_.ok() ? ended : frame_error_;
-    const bool initial = state() == WatcherState::kStreaming;
+    const bool initial = state() == ResourceWatcherState::kStreaming;
     const bool was_long = Now() - opened_ >= kShortWatch;
     if (was_long && frames_ > 0) backoff_.Reset();
     if (!status.ok()) Complain(status);
@@ -266,10 +267,11 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
         (status.code() == 400 || status.code() == 422)) {
       // A server that does not know how. It gets asked the old way from now on.
       streaming_ = false;
-      return GoTo(WatcherState::kEmpty);
+      return GoTo(ResourceWatcherState::kEmpty);
     }
     const bool lost = IsExpired(status) || IsFromTheFuture(status) || IsUnreadable(status);
-    const WatcherState next = initial || lost ? WatcherState::kEmpty : WatcherState::kListed;
+    const ResourceWatcherState next =
+        initial || lost ? ResourceWatcherState::kEmpty : ResourceWatcherState::kListed;
     // A watch that worked for a while may start again at once, whether it ended as
     // agreed or because the server has forgotten what was before.
     const bool at_once = (status.ok() || IsExpired(status)) && (was_long || frames_ > 0);
@@ -279,8 +281,8 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
 
   const std::shared_ptr<RestClient> rest_;
   const Resource resource_;
-  const WatcherOptions options_;
-  const Representation<T> representation_;
+  const ResourceWatcherOptions options_;
+  const ResourceCodec<T> codec_;
   const Handler on_event_;
   const ErrorHandler on_error_;
   std::stop_source stop_;
@@ -301,13 +303,14 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   // Guards what other threads look at. No handler runs under it.
   mutable Mutex mu_;
   CondVar idle_;
-  WatcherState state_ GUARDED_BY(mu_) = WatcherState::kEmpty;
+  ResourceWatcherState state_ GUARDED_BY(mu_) = ResourceWatcherState::kEmpty;
   std::optional<std::thread::id> handler_thread_ GUARDED_BY(mu_);  // while one runs
 };
 
 template <typename T>
 ResourceWatcher<T>::ResourceWatcher(std::shared_ptr<RestClient> rest, Resource resource,
-                                    WatcherOptions options, Handler on_event, ErrorHandler on_error)
+                                    ResourceWatcherOptions options, Handler on_event,
+                                    ErrorHandler on_error)
     : core_(std::make_shared<Core>(std::move(rest), std::move(resource), std::move(options),
                                    std::move(on_event), std::move(on_error))) {}
 
@@ -327,7 +330,7 @@ void ResourceWatcher<T>::Stop() {
 }
 
 template <typename T>
-WatcherState ResourceWatcher<T>::state() const {
+ResourceWatcherState ResourceWatcher<T>::state() const {
   return core_->state();
 }
 

@@ -12,7 +12,7 @@ namespace herald {
 
 // Makes a blocking call of one with a callback: calls start(done) and waits for done.
 template <typename T, typename Start>
-Result<T> Await(Start&& start) {
+Result<T> WaitForResult(Start&& start) {
   struct State {
     Mutex mu;
     CondVar ready;
@@ -37,13 +37,14 @@ struct Nothing {};
 
 // The same where only success or failure is told.
 template <typename Start>
-Status AwaitStatus(Start&& start) {
-  const Result<Nothing> result = Await<Nothing>([&](std::function<void(Result<Nothing>)> done) {
-    start([done = std::move(done)](const Status& status) {
-      if (status.ok()) return done(Nothing());
-      done(status);
-    });
-  });
+Status WaitForStatus(Start&& start) {
+  const Result<Nothing> result =
+      WaitForResult<Nothing>([&](std::function<void(Result<Nothing>)> done) {
+        start([done = std::move(done)](const Status& status) {
+          if (status.ok()) return done(Nothing());
+          done(status);
+        });
+      });
   return result ? Status() : result.error();
 }
 

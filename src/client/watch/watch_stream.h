@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <utility>
 
-#include "client/rest/representation.h"
+#include "client/rest/resource_codec.h"
 #include "client/watch/frame_buffer.h"
 #include "herald/client/rest.h"
 
@@ -18,32 +18,32 @@ namespace herald {
 //
 // All frames are read into one, so that those that on_frame does not move away cost no memory.
 template <typename T>
-void StartWatch(RestClient& rest, RestRequest request, Representation<T> representation,
-                std::function<void(typename Representation<T>::Frame&&)> on_frame,
+void StartWatch(RestClient& rest, RestRequest request, ResourceCodec<T> resource_codec,
+                std::function<void(typename ResourceCodec<T>::Frame&&)> on_frame,
                 std::function<void(const Status&)> on_end, const std::stop_token& stop) {
   // Confined to the client's thread.
   struct State {
-    State(Representation<T> r, std::function<void(typename Representation<T>::Frame&&)> f,
+    State(ResourceCodec<T> r, std::function<void(typename ResourceCodec<T>::Frame&&)> f,
           std::function<void(const Status&)> e)
-        : representation(std::move(r)), on_frame(std::move(f)), on_end(std::move(e)) {}
-    const Representation<T> representation;
-    const std::function<void(typename Representation<T>::Frame&&)> on_frame;
+        : resource_codec(std::move(r)), on_frame(std::move(f)), on_end(std::move(e)) {}
+    const ResourceCodec<T> resource_codec;
+    const std::function<void(typename ResourceCodec<T>::Frame&&)> on_frame;
     const std::function<void(const Status&)> on_end;
     const Codec* codec = nullptr;
     std::optional<FrameBuffer> buffer{};
-    typename Representation<T>::Frame frame{};  // the last, or what was left of it
+    typename ResourceCodec<T>::Frame frame{};  // the last, or what was left of it
     std::stop_source stop{};
     Status broken{};
   };
   auto state =
-      std::make_shared<State>(std::move(representation), std::move(on_frame), std::move(on_end));
+      std::make_shared<State>(std::move(resource_codec), std::move(on_frame), std::move(on_end));
   // What cannot be read must not be read on, so that the stream needs a stop of its own.
   auto forward = std::make_shared<std::stop_callback<std::function<void()>>>(
       stop, [source = state->stop]() mutable { source.request_stop(); });
-  request.accept = state->representation.accept();
+  request.accept = state->resource_codec.accept();
   RestClient::StreamCallbacks stream;
   stream.head = [state](std::string_view content_type) {
-    state->codec = &state->representation.StreamCodec(content_type);
+    state->codec = &state->resource_codec.StreamCodec(content_type);
     state->buffer.emplace(*state->codec);
   };
   stream.data = [state](std::string_view bytes) {
@@ -53,7 +53,7 @@ void StartWatch(RestClient& rest, RestRequest request, Representation<T> represe
       if (state->stop.stop_requested()) {
         return Status(StatusReason::kCancelled, "the watch was stopped");
       }
-      Status unreadable = state->representation.ReadFrame(*state->codec, payload, &state->frame);
+      Status unreadable = state->resource_codec.ReadFrame(*state->codec, payload, &state->frame);
       if (unreadable.ok()) state->on_frame(std::move(state->frame));
       return unreadable;
     });

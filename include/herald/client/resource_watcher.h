@@ -21,7 +21,7 @@ enum class InitialList : std::uint8_t {
   kStreaming,  // all in one watch (sendInitialEvents); servers that refuse get a list
 };
 
-struct WatcherOptions {
+struct ResourceWatcherOptions {
   std::string namespace_{};  // empty: all, or cluster-scoped
   std::string label_selector{};
   std::string field_selector{};
@@ -47,7 +47,7 @@ struct WatcherOptions {
 //
 // A wait (0.8 s, doubling up to 30 s, with jitter) comes between any failure and the
 // next try, and after a watch that ended at once without a word.
-enum class WatcherState : std::uint8_t {
+enum class ResourceWatcherState : std::uint8_t {
   kEmpty,      // nothing is known
   kListing,    // some pages are
   kListed,     // everything was at some version; no watch is open
@@ -58,7 +58,7 @@ enum class WatcherState : std::uint8_t {
 
 // What happened, as a watcher tells it.
 template <typename T>
-struct WatcherEvent {
+struct ResourceWatcherEvent {
   enum class Kind : std::uint8_t {
     kInit,       // what follows, up to kInitDone, is all there is; forget the rest then
     kInitApply,  // one of those objects
@@ -85,12 +85,12 @@ template <typename T>
 class HERALD_EXPORT ResourceWatcher {
  public:
   // To keep an object, move it away or copy it: what is left of it is used for the next one.
-  using Handler = std::function<void(WatcherEvent<T>&&)>;
+  using Handler = std::function<void(ResourceWatcherEvent<T>&&)>;
   // Told of each failure; what to do about it is the watcher's business.
   using ErrorHandler = std::function<void(const Status&)>;
 
-  ResourceWatcher(std::shared_ptr<RestClient> rest, Resource resource, WatcherOptions options,
-                  Handler on_event, ErrorHandler on_error = {});
+  ResourceWatcher(std::shared_ptr<RestClient> rest, Resource resource,
+                  ResourceWatcherOptions options, Handler on_event, ErrorHandler on_error = {});
   // Stops.
   ~ResourceWatcher();
   ResourceWatcher(const ResourceWatcher&) = delete;
@@ -101,7 +101,7 @@ class HERALD_EXPORT ResourceWatcher {
   // Idempotent. May be called by a handler; then that call is the last.
   void Stop();
 
-  WatcherState state() const;
+  ResourceWatcherState state() const;
 
  private:
   class Core;

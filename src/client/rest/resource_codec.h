@@ -13,15 +13,15 @@ namespace herald {
 // How objects of a type are asked for and read: what the typed client, the dynamic one, watchers
 // and informers do not have in common. Immutable.
 template <typename T>
-class Representation;
+class ResourceCodec;
 
 template <>
-class Representation<Event> {
+class ResourceCodec<Event> {
  public:
   using List = EventList;
   using Frame = WatchEvent;
 
-  explicit Representation(const Resource& resource, WireFormat format = WireFormat::kJson)
+  explicit ResourceCodec(const Resource& resource, WireFormat format = WireFormat::kJson)
       : api_(resource.group.empty() ? EventApi::kCoreV1 : EventApi::kEventsV1), format_(format) {}
 
   std::string_view accept() const { return AcceptOf(format_); }
@@ -47,13 +47,12 @@ class Representation<Event> {
 };
 
 template <>
-class Representation<Object> {
+class ResourceCodec<Object> {
  public:
   using List = ObjectList;
   using Frame = ObjectWatchEvent;
 
-  explicit Representation(const Resource& /*resource*/, WireFormat /*format*/ = WireFormat::kJson) {
-  }
+  explicit ResourceCodec(const Resource& /*resource*/, WireFormat /*format*/ = WireFormat::kJson) {}
 
   std::string_view accept() const { return "application/json"; }
   Result<ObjectList> ReadList(std::string_view content_type, std::string_view body) const;

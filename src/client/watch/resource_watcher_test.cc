@@ -1,4 +1,4 @@
-#include "herald/client/watcher.h"
+#include "herald/client/resource_watcher.h"
 
 #include <gtest/gtest.h>
 
@@ -48,15 +48,15 @@ std::string Refusal(int code, const std::string& reason) {
 }
 
 // A watcher of pods and what it told, as one line: "init +a done a2 -a".
-class WatcherTest : public ::testing::Test {
+class ResourceWatcherTest : public ::testing::Test {
  protected:
-  void Watch(WatcherOptions options = {}) {
+  void Watch(ResourceWatcherOptions options = {}) {
     options.namespace_ = "default";
     options.seed = 7;
     watcher_.emplace(
         server_.rest, Resource{"", "v1", "pods"}, options,
-        [this](WatcherEvent<Object> event) {
-          using Kind = WatcherEvent<Object>::Kind;
+        [this](ResourceWatcherEvent<Object> event) {
+          using Kind = ResourceWatcherEvent<Object>::Kind;
           const std::string name = event.object.name() + event.object.resource_version();
           switch (event.kind) {
             case Kind::kInit:
@@ -94,7 +94,7 @@ class WatcherTest : public ::testing::Test {
   std::vector<Status> errors_;
 };
 
-TEST_F(WatcherTest, ListsThenWatchesFromThere) {
+TEST_F(ResourceWatcherTest, ListsThenWatchesFromThere) {
   Watch();
   const Call list = Next();
   ASSERT_NE(list, nullptr);
@@ -109,7 +109,7 @@ TEST_F(WatcherTest, ListsThenWatchesFromThere) {
   const int timeout = std::stoi(watch->Query("timeoutSeconds"));
   EXPECT_GE(timeout, 300);
   EXPECT_LT(timeout, 600);
-  EXPECT_EQ(watcher_->state(), WatcherState::kWatching);
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kWatching);
   server_.transport->Head(watch);
   server_.transport->Data(watch, Frame("ADDED", Pod("c", 11)) + Frame("MODIFIED", Pod("a", 12)));
   const std::string gone = Frame("DELETED", Pod("b", 13));
@@ -120,11 +120,11 @@ TEST_F(WatcherTest, ListsThenWatchesFromThere) {
   EXPECT_TRUE(errors_.empty());
 }
 
-TEST_F(WatcherTest, FollowsThePages) {
+TEST_F(ResourceWatcherTest, FollowsThePages) {
   Watch({.page_size = 2});
   server_.transport->Answer(Next(), 200, List({Pod("a", 1), Pod("b", 2)}, 10, "token"));
   EXPECT_EQ(Told(), "init +a1 +b2");
-  EXPECT_EQ(watcher_->state(), WatcherState::kListing);
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kListing);
   const Call second = Next();
   EXPECT_EQ(second->Query("continue"), "token");
   EXPECT_EQ(second->Query("limit"), "2");
@@ -133,7 +133,7 @@ TEST_F(WatcherTest, FollowsThePages) {
   EXPECT_EQ(Next()->Query("watch"), "true");
 }
 
-TEST_F(WatcherTest, AsksForTheSamePageAgainAfterAFailure) {
+TEST_F(ResourceWatcherTest, AsksForTheSamePageAgainAfterAFailure) {
   Watch({.page_size = 1});
   server_.transport->Answer(Next(), 200, List({Pod("a", 1)}, 10, "token"));
   server_.transport->Fail(Next(), Status(StatusReason::kUnreachable, "reset"));
@@ -147,7 +147,7 @@ TEST_F(WatcherTest, AsksForTheSamePageAgainAfterAFailure) {
   EXPECT_EQ(Told(), "init +a1 +b2 done");
 }
 
-TEST_F(WatcherTest, ListsAllAtOnceWhenThePagesTookTooLong) {
+TEST_F(ResourceWatcherTest, ListsAllAtOnceWhenThePagesTookTooLong) {
   Watch({.page_size = 1});
   server_.transport->Answer(Next(), 200, List({Pod("a", 1)}, 10, "token"));
   server_.transport->Answer(Next(), 410, Refusal(410, "Expired"));
@@ -159,7 +159,7 @@ TEST_F(WatcherTest, ListsAllAtOnceWhenThePagesTookTooLong) {
   EXPECT_EQ(Told(), "init +a1 init +b12 done");
 }
 
-TEST_F(WatcherTest, ResumesFromTheLastVersionItTold) {
+TEST_F(ResourceWatcherTest, ResumesFromTheLastVersionItTold) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, Frame("ADDED", Pod("b", 11)) + Bookmark(15));
@@ -172,7 +172,7 @@ TEST_F(WatcherTest, ResumesFromTheLastVersionItTold) {
   EXPECT_TRUE(errors_.empty());
 }
 
-TEST_F(WatcherTest, WaitsAfterAWatchThatEndedAtOnce) {
+TEST_F(ResourceWatcherTest, WaitsAfterAWatchThatEndedAtOnce) {
   Watch();
   server_.transport->End(ListThenWatch());
   EXPECT_EQ(Next(), nullptr);
@@ -180,7 +180,7 @@ TEST_F(WatcherTest, WaitsAfterAWatchThatEndedAtOnce) {
   EXPECT_EQ(Next()->Query("resourceVersion"), "10");
 }
 
-TEST_F(WatcherTest, WaitsLongerEachTime) {
+TEST_F(ResourceWatcherTest, WaitsLongerEachTime) {
   Watch();
   seconds::rep last = 0;
   for (int i = 0; i < 6; ++i) {
@@ -198,7 +198,7 @@ TEST_F(WatcherTest, WaitsLongerEachTime) {
   EXPECT_GT(last, 20'000);
 }
 
-TEST_F(WatcherTest, StartsAnewWhenItsVersionIsGone) {
+TEST_F(ResourceWatcherTest, StartsAnewWhenItsVersionIsGone) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, Frame("ADDED", Pod("b", 11)));
@@ -214,7 +214,7 @@ TEST_F(WatcherTest, StartsAnewWhenItsVersionIsGone) {
   EXPECT_TRUE(errors_[0].Is(StatusReason::kExpired));
 }
 
-TEST_F(WatcherTest, StartsAnewWhenTheWatchIsRefusedWithGone) {
+TEST_F(ResourceWatcherTest, StartsAnewWhenTheWatchIsRefusedWithGone) {
   Watch();
   server_.transport->Answer(Next(), 200, List({}, 10));
   server_.transport->Answer(Next(), 410, Refusal(410, "Gone"));
@@ -223,7 +223,7 @@ TEST_F(WatcherTest, StartsAnewWhenTheWatchIsRefusedWithGone) {
   EXPECT_EQ(Next()->Query("watch"), "");
 }
 
-TEST_F(WatcherTest, KeepsItsVersionOverOtherErrors) {
+TEST_F(ResourceWatcherTest, KeepsItsVersionOverOtherErrors) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, Frame("ADDED", Pod("b", 11)));
@@ -236,7 +236,7 @@ TEST_F(WatcherTest, KeepsItsVersionOverOtherErrors) {
   EXPECT_EQ(Told(), "b11");
 }
 
-TEST_F(WatcherTest, StartsAnewAfterAFrameThatCannotBeRead) {
+TEST_F(ResourceWatcherTest, StartsAnewAfterAFrameThatCannotBeRead) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, "{\"type\":\"ADDED\",\"object\":oops}\n");
@@ -246,7 +246,7 @@ TEST_F(WatcherTest, StartsAnewAfterAFrameThatCannotBeRead) {
   EXPECT_EQ(Next()->Query("watch"), "");
 }
 
-TEST_F(WatcherTest, ResumesAfterAStreamThatWasCutInAFrame) {
+TEST_F(ResourceWatcherTest, ResumesAfterAStreamThatWasCutInAFrame) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, Frame("ADDED", Pod("b", 11)) + "{\"type\":\"ADD");
@@ -256,7 +256,7 @@ TEST_F(WatcherTest, ResumesAfterAStreamThatWasCutInAFrame) {
   EXPECT_EQ(Next()->Query("resourceVersion"), "11");
 }
 
-TEST_F(WatcherTest, StreamsTheInitialList) {
+TEST_F(ResourceWatcherTest, StreamsTheInitialList) {
   Watch({.initial_list = InitialList::kStreaming});
   const Call watch = Next();
   EXPECT_EQ(watch->Query("sendInitialEvents"), "true");
@@ -265,10 +265,10 @@ TEST_F(WatcherTest, StreamsTheInitialList) {
   server_.transport->Head(watch);
   server_.transport->Data(watch, Frame("ADDED", Pod("a", 1)) + Frame("ADDED", Pod("b", 2)));
   EXPECT_EQ(Told(), "init +a1 +b2");
-  EXPECT_EQ(watcher_->state(), WatcherState::kStreaming);
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kStreaming);
   server_.transport->Data(watch, Bookmark(10, true) + Frame("MODIFIED", Pod("a", 11)));
   EXPECT_EQ(Told(), "done a11");
-  EXPECT_EQ(watcher_->state(), WatcherState::kWatching);
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kWatching);
   server_.clock.Advance(minutes(5));
   server_.transport->End(watch);
   const Call next = Next();
@@ -276,7 +276,7 @@ TEST_F(WatcherTest, StreamsTheInitialList) {
   EXPECT_EQ(next->Query("sendInitialEvents"), "");
 }
 
-TEST_F(WatcherTest, StreamsAnEmptyList) {
+TEST_F(ResourceWatcherTest, StreamsAnEmptyList) {
   Watch({.initial_list = InitialList::kStreaming});
   const Call watch = Next();
   server_.transport->Head(watch);
@@ -284,7 +284,7 @@ TEST_F(WatcherTest, StreamsAnEmptyList) {
   EXPECT_EQ(Told(), "init done");
 }
 
-TEST_F(WatcherTest, BeginsAgainWhenTheInitialStreamBreaks) {
+TEST_F(ResourceWatcherTest, BeginsAgainWhenTheInitialStreamBreaks) {
   Watch({.initial_list = InitialList::kStreaming});
   const Call watch = Next();
   server_.transport->Head(watch);
@@ -299,7 +299,7 @@ TEST_F(WatcherTest, BeginsAgainWhenTheInitialStreamBreaks) {
   EXPECT_EQ(Told(), "init +a1 init +a1 done");
 }
 
-TEST_F(WatcherTest, ListsWhereTheServerCannotStream) {
+TEST_F(ResourceWatcherTest, ListsWhereTheServerCannotStream) {
   Watch({.initial_list = InitialList::kStreaming});
   server_.transport->Answer(Next(), 422, Refusal(422, "Invalid"));
   const Call list = Next();
@@ -307,7 +307,7 @@ TEST_F(WatcherTest, ListsWhereTheServerCannotStream) {
   EXPECT_EQ(list->Query("watch"), "");
 }
 
-TEST_F(WatcherTest, TellsNothingOnceStopped) {
+TEST_F(ResourceWatcherTest, TellsNothingOnceStopped) {
   Watch();
   const Call watch = ListThenWatch();
   watcher_->Stop();
@@ -316,12 +316,12 @@ TEST_F(WatcherTest, TellsNothingOnceStopped) {
   server_.transport->Advance(kAnyWait);
   EXPECT_EQ(Next(), nullptr);
   EXPECT_EQ(Told(), "");
-  EXPECT_EQ(watcher_->state(), WatcherState::kStopped);
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kStopped);
 }
 
-TEST_F(WatcherTest, MayBeStoppedByItsOwnHandler) {
-  watcher_.emplace(server_.rest, Resource{"", "v1", "pods"}, WatcherOptions{},
-                   [this](const WatcherEvent<Object>&) {
+TEST_F(ResourceWatcherTest, MayBeStoppedByItsOwnHandler) {
+  watcher_.emplace(server_.rest, Resource{"", "v1", "pods"}, ResourceWatcherOptions{},
+                   [this](const ResourceWatcherEvent<Object>&) {
                      Say("x");
                      watcher_->Stop();
                    });
@@ -331,9 +331,9 @@ TEST_F(WatcherTest, MayBeStoppedByItsOwnHandler) {
   EXPECT_EQ(Next(), nullptr);
 }
 
-TEST_F(WatcherTest, SurvivesAHandlerThatThrows) {
-  watcher_.emplace(server_.rest, Resource{"", "v1", "pods"}, WatcherOptions{},
-                   [this](const WatcherEvent<Object>&) {
+TEST_F(ResourceWatcherTest, SurvivesAHandlerThatThrows) {
+  watcher_.emplace(server_.rest, Resource{"", "v1", "pods"}, ResourceWatcherOptions{},
+                   [this](const ResourceWatcherEvent<Object>&) {
                      Say("x");
                      throw std::runtime_error("no");
                    });
@@ -346,14 +346,14 @@ TEST_F(WatcherTest, SurvivesAHandlerThatThrows) {
 TEST(EventWatcher, ReadsProtobuf) {
   FakeServer server;
   std::vector<std::string> names;
-  ResourceWatcher<Event> watcher(server.rest, Resource{"events.k8s.io", "v1", "events"},
-                                 {.format = WireFormat::kProtobuf},
-                                 [&](const WatcherEvent<Event>& event) {
-                                   if (event.kind == WatcherEvent<Event>::Kind::kApply ||
-                                       event.kind == WatcherEvent<Event>::Kind::kInitApply) {
-                                     names.push_back(event.object.metadata.name);
-                                   }
-                                 });
+  ResourceWatcher<Event> watcher(
+      server.rest, Resource{"events.k8s.io", "v1", "events"}, {.format = WireFormat::kProtobuf},
+      [&](const ResourceWatcherEvent<Event>& event) {
+        if (event.kind == ResourceWatcherEvent<Event>::Kind::kApply ||
+            event.kind == ResourceWatcherEvent<Event>::Kind::kInitApply) {
+          names.push_back(event.object.metadata.name);
+        }
+      });
   watcher.Start();
   const std::string type = "application/vnd.kubernetes.protobuf";
   EventList list;
@@ -381,8 +381,9 @@ TEST(EventWatcher, UsesTheMemoryOfAnEventThatNobodyTook) {
   std::vector<std::string> names;
   std::vector<const char*> memory;
   ResourceWatcher<Event> watcher(server.rest, Resource{"", "v1", "events"}, {},
-                                 [&](const WatcherEvent<Event>& event) {
-                                   if (event.kind != WatcherEvent<Event>::Kind::kApply) return;
+                                 [&](const ResourceWatcherEvent<Event>& event) {
+                                   if (event.kind != ResourceWatcherEvent<Event>::Kind::kApply)
+                                     return;
                                    names.push_back(event.object.metadata.name);
                                    memory.push_back(event.object.metadata.name.data());
                                  });
