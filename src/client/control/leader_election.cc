@@ -12,6 +12,7 @@
 #include "base/thread/mutex.h"
 #include "client/rest/blocking_call.h"
 #include "client/rest/requests.h"
+#include "client/rest/resource_codec.h"
 #include "client/rest/rest_impl.h"
 #include "herald/api/time.h"
 #include "herald/client/dynamic.h"
@@ -326,9 +327,7 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
         std::move(request),
         [done = std::move(done)](Result<RestResponse> response) {
           if (!response) return done(response.error());
-          Result<JsonValue> json = JsonValue::Parse(response->body);
-          if (!json) return done(json.error());
-          done(Object{std::move(*json)});
+          done(ResourceCodec<Object>(Leases()).ReadObject(response->content_type, response->body));
         },
         stop);
   }

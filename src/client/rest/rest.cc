@@ -23,7 +23,7 @@ constexpr std::size_t kMaxRefusalBytes = 256 * 1024;
 // A server that wants to be left alone for longer is not obeyed: whoever waits has given up.
 constexpr std::chrono::seconds kMaxRetryAfter{3600};
 
-Status Cancelled() { return {StatusReason::kCancelled, "the call was cancelled"}; }
+Status Cancelled() { return {StatusReason::kCancelled, "the request was cancelled"}; }
 Status Closed() { return {StatusReason::kCancelled, "the client was closed"}; }
 
 std::string UserAgent(const RestOptions& options) {
@@ -78,7 +78,7 @@ bool HasDotSegment(std::string_view path) {
 }  // namespace
 
 // Confined to the transport's thread, but for the first step (see Impl).
-struct RestClient::Impl::Call {
+struct RestClient::Impl::PendingRequest {
   RestRequest request;
   Done done;                                   // of Send()
   std::optional<StreamCallbacks> callbacks{};  // of Stream()
@@ -107,7 +107,7 @@ RestClient::Impl::Impl(ClientConfig config, RestOptions options,
       transport_(transport.release()) {}
 
 RestClient::Impl::~Impl() {
-  std::unordered_set<CallPtr> waiting;
+  std::unordered_set<PendingPtr> waiting;
   {
     const MutexLock lock(mu_);
     closed_ = true;
@@ -123,80 +123,80 @@ RestClient::Impl::~Impl() {
   }
   delete transport_;
   // Nobody else is left who could go on with these.
-  for (const CallPtr& call : waiting) Finish(call, Closed());
+  for (const PendingPtr& pending : waiting) Finish(pending, Closed());
 }
 
 void RestClient::Impl::Send(RestRequest request, Done done, const std::stop_token& stop) {
-  auto call = std::make_shared<Call>();
-  call->request = std::move(request);
-  call->done = std::move(done);
-  call->stop = stop;
-  Begin(call);
+  auto pending = std::make_shared<PendingRequest>();
+  pending->request = std::move(request);
+  pending->done = std::move(done);
+  pending->stop = stop;
+  Begin(pending);
 }
 
 void RestClient::Impl::Stream(RestRequest request, StreamCallbacks callbacks,
                               const std::stop_token& stop) {
-  auto call = std::make_shared<Call>();
-  call->request = std::move(request);
-  call->callbacks = std::move(callbacks);
-  call->stop = stop;
-  Begin(call);
+  auto pending = std::make_shared<PendingRequest>();
+  pending->request = std::move(request);
+  pending->callbacks = std::move(callbacks);
+  pending->stop = stop;
+  Begin(pending);
 }
 
-void RestClient::Impl::Begin(const CallPtr& call) {
-  if (HasDotSegment(call->request.path)) {
-    return Finish(call, Status(StatusReason::kBadRequest,
-                               fmt::format("the path {} would lead elsewhere: a name may not be "
-                                           "\".\" or \"..\"",
-                                           call->request.path)));
+void RestClient::Impl::Begin(const PendingPtr& pending) {
+  if (HasDotSegment(pending->request.path)) {
+    return Finish(pending, Status(StatusReason::kBadRequest,
+                                  fmt::format("the path {} would lead elsewhere: a name may not be "
+                                              "\".\" or \"..\"",
+                                              pending->request.path)));
   }
-  if (!call->stop.stop_possible()) return Proceed(call);
-  if (call->stop.stop_requested()) return Finish(call, Cancelled());
+  if (!pending->stop.stop_possible()) return Proceed(pending);
+  if (pending->stop.stop_requested()) return Finish(pending, Cancelled());
   // A stop may come at any moment from any thread, so that from here on all that
   // happens to this call happens on the transport's.
-  if (!Wait(call)) return;
-  transport_->Post([this, call] {
-    EndWait(call);
-    if (call->finished) return;
-    call->on_stop.emplace(call->stop, [this, call] {
+  if (!Wait(pending)) return;
+  transport_->Post([this, pending] {
+    EndWait(pending);
+    if (pending->finished) return;
+    pending->on_stop.emplace(pending->stop, [this, pending] {
       const MutexLock lock(stop_mu_);
-      if (!gone_) transport_->Post([this, call] { Cancel(call); });
+      if (!gone_) transport_->Post([this, pending] { Cancel(pending); });
     });
-    Proceed(call);
+    Proceed(pending);
   });
 }
 
-bool RestClient::Impl::Wait(const CallPtr& call) {
+bool RestClient::Impl::Wait(const PendingPtr& pending) {
   {
     const MutexLock lock(mu_);
     if (!closed_) {
-      waiting_.insert(call);
+      waiting_.insert(pending);
       return true;
     }
   }
-  Finish(call, Closed());
+  Finish(pending, Closed());
   return false;
 }
 
-void RestClient::Impl::EndWait(const CallPtr& call) {
+void RestClient::Impl::EndWait(const PendingPtr& pending) {
   const MutexLock lock(mu_);
-  waiting_.erase(call);
+  waiting_.erase(pending);
 }
 
-void RestClient::Impl::Proceed(const CallPtr& call) {
-  if (options_.qps <= 0 || call->callbacks) return Authorize(call);
+void RestClient::Impl::Proceed(const PendingPtr& pending) {
+  if (options_.qps <= 0 || pending->callbacks) return Authorize(pending);
   {
     const MutexLock lock(mu_);
     if (closed_ || !throttled_.empty() || !bucket_.TryTake(limits_, transport_->clock().Steady())) {
       if (!closed_) {
-        waiting_.insert(call);
-        throttled_.push_back(call);
+        waiting_.insert(pending);
+        throttled_.push_back(pending);
         ArmThrottle();
         return;
       }
     }
   }
-  Authorize(call);
+  Authorize(pending);
 }
 
 void RestClient::Impl::ArmThrottle() {
@@ -208,7 +208,7 @@ void RestClient::Impl::ArmThrottle() {
 }
 
 void RestClient::Impl::OnThrottleTimer() {
-  std::vector<CallPtr> free;
+  std::vector<PendingPtr> free;
   {
     const MutexLock lock(mu_);
     throttle_armed_ = false;
@@ -219,65 +219,65 @@ void RestClient::Impl::OnThrottleTimer() {
     }
     if (!throttled_.empty()) ArmThrottle();
   }
-  for (const CallPtr& call : free) {
-    if (!call->finished) Authorize(call);
+  for (const PendingPtr& pending : free) {
+    if (!pending->finished) Authorize(pending);
   }
 }
 
-void RestClient::Impl::Authorize(const CallPtr& call) {
+void RestClient::Impl::Authorize(const PendingPtr& pending) {
   const std::optional<Result<Credentials::Shown>> shown = credentials_->Get();
-  if (!shown) return Refresh(call);
-  if (!*shown) return Finish(call, shown->error());
-  Dispatch(call, **shown);
+  if (!shown) return Refresh(pending);
+  if (!*shown) return Finish(pending, shown->error());
+  Dispatch(pending, **shown);
 }
 
-void RestClient::Impl::Refresh(const CallPtr& call) {
+void RestClient::Impl::Refresh(const PendingPtr& pending) {
   if (!credentials_->slow()) {
-    const Status status = credentials_->Refresh(call->generation, stopping_.get_token());
+    const Status status = credentials_->Refresh(pending->generation, stopping_.get_token());
     {
       const MutexLock lock(mu_);
       ++stats_.refreshes;
     }
-    if (!status.ok()) return Finish(call, status);
-    return Authorize(call);
+    if (!status.ok()) return Finish(pending, status);
+    return Authorize(pending);
   }
-  if (!Wait(call)) return;
+  if (!Wait(pending)) return;
   bool first = false;
   {
     const MutexLock lock(mu_);
     first = refreshing_.empty();
-    refreshing_.push_back(call);
+    refreshing_.push_back(pending);
     if (first) ++stats_.refreshes;
   }
   // One run of the plugin serves all who wait.
   if (!first) return;
-  worker_->Post([this, generation = call->generation] {
+  worker_->Post([this, generation = pending->generation] {
     const Status status = credentials_->Refresh(generation, stopping_.get_token());
     transport_->Post([this, status] { OnRefreshed(status); });
   });
 }
 
 void RestClient::Impl::OnRefreshed(const Status& status) {
-  std::vector<CallPtr> calls;
+  std::vector<PendingPtr> waiting;
   {
     const MutexLock lock(mu_);
-    calls.swap(refreshing_);
-    for (const CallPtr& call : calls) waiting_.erase(call);
+    waiting.swap(refreshing_);
+    for (const PendingPtr& pending : waiting) waiting_.erase(pending);
   }
-  for (const CallPtr& call : calls) {
-    if (call->finished) continue;
+  for (const PendingPtr& pending : waiting) {
+    if (pending->finished) continue;
     if (status.ok()) {
-      Dispatch(call, credentials_->Current());
+      Dispatch(pending, credentials_->Current());
     } else {
-      Finish(call, status);
+      Finish(pending, status);
     }
   }
 }
 
-http::Request RestClient::Impl::MakeRequest(const Call& call,
+http::Request RestClient::Impl::MakeRequest(const PendingRequest& pending,
                                             const Credentials::Shown& shown) const {
   http::Request out;
-  const RestRequest& request = call.request;
+  const RestRequest& request = pending.request;
   out.method = request.method;
   out.target = request.path;
   if (!request.query.empty()) AppendQuery(request.query, &out.target);
@@ -302,69 +302,70 @@ http::Request RestClient::Impl::MakeRequest(const Call& call,
   return out;
 }
 
-void RestClient::Impl::Dispatch(const CallPtr& call, const Credentials::Shown& shown) {
+void RestClient::Impl::Dispatch(const PendingPtr& pending, const Credentials::Shown& shown) {
   bool closed = false;
   {
     const MutexLock lock(mu_);
     closed = closed_;
     if (!closed) ++stats_.requests;
   }
-  if (closed) return Finish(call, Closed());
-  call->generation = shown.generation;
+  if (closed) return Finish(pending, Closed());
+  pending->generation = shown.generation;
   http::CallOptions options;
-  options.repeatable = call->request.method == "GET";
-  if (!call->callbacks) {
-    options.timeout = call->request.timeout.value_or(options_.timeout);
-    const bool alone = !call->stop.stop_possible();
+  options.repeatable = pending->request.method == "GET";
+  if (!pending->callbacks) {
+    options.timeout = pending->request.timeout.value_or(options_.timeout);
+    const bool alone = !pending->stop.stop_possible();
     const Transport::CallId id = transport_->Fetch(
-        MakeRequest(*call, shown), options,
-        [this, call](Result<http::Response> response) { OnResponse(call, std::move(response)); });
+        MakeRequest(*pending, shown), options, [this, pending](Result<http::Response> response) {
+          OnResponse(pending, std::move(response));
+        });
     // Without a stop token nobody asks for it, and the answer may be here already, on
     // another thread.
-    if (!alone) call->under_way = id;
+    if (!alone) pending->under_way = id;
     return;
   }
-  options.timeout = call->request.timeout.value_or(std::chrono::milliseconds(0));
-  call->head.reset();
-  call->refusal.clear();
+  options.timeout = pending->request.timeout.value_or(std::chrono::milliseconds(0));
+  pending->head.reset();
+  pending->refusal.clear();
   http::Client::Callbacks callbacks;
-  callbacks.head = [call](const http::ResponseHead& head) {
-    call->head = head;
-    if (head.status / 100 == 2 && call->callbacks->head) {
-      call->callbacks->head(head.headers.Get("content-type"));
+  callbacks.head = [pending](const http::ResponseHead& head) {
+    pending->head = head;
+    if (head.status / 100 == 2 && pending->callbacks->head) {
+      pending->callbacks->head(head.headers.Get("content-type"));
     }
   };
-  callbacks.data = [call](std::string_view bytes) {
-    if (call->head && call->head->status / 100 != 2) {
-      if (call->refusal.size() < kMaxRefusalBytes) call->refusal.append(bytes);
-    } else if (call->callbacks->data) {
-      call->callbacks->data(bytes);
+  callbacks.data = [pending](std::string_view bytes) {
+    if (pending->head && pending->head->status / 100 != 2) {
+      if (pending->refusal.size() < kMaxRefusalBytes) pending->refusal.append(bytes);
+    } else if (pending->callbacks->data) {
+      pending->callbacks->data(bytes);
     }
   };
-  callbacks.done = [this, call](const Status& status) {
-    if (!status.ok()) return OnResponse(call, status);
+  callbacks.done = [this, pending](const Status& status) {
+    if (!status.ok()) return OnResponse(pending, status);
     http::Response response;
-    if (call->head) {
-      response.status = call->head->status;
-      response.headers = call->head->headers;
+    if (pending->head) {
+      response.status = pending->head->status;
+      response.headers = pending->head->headers;
     }
-    response.body = std::move(call->refusal);
-    OnResponse(call, std::move(response));
+    response.body = std::move(pending->refusal);
+    OnResponse(pending, std::move(response));
   };
-  const bool alone = !call->stop.stop_possible();
+  const bool alone = !pending->stop.stop_possible();
   const Transport::CallId id =
-      transport_->Start(MakeRequest(*call, shown), options, std::move(callbacks));
-  if (!alone) call->under_way = id;
+      transport_->Start(MakeRequest(*pending, shown), options, std::move(callbacks));
+  if (!alone) pending->under_way = id;
 }
 
-void RestClient::Impl::OnResponse(const CallPtr& call, Result<http::Response> response) {
-  call->under_way.reset();
+void RestClient::Impl::OnResponse(const PendingPtr& pending, Result<http::Response> response) {
+  pending->under_way.reset();
   if (!response) {
     {
       const MutexLock lock(mu_);
       ++stats_.failed;
     }
-    return Finish(call, response.error());
+    return Finish(pending, response.error());
   }
   const int code = response->status;
   const std::string_view content_type = response->headers.Get("content-type");
@@ -374,73 +375,73 @@ void RestClient::Impl::OnResponse(const CallPtr& call, Result<http::Response> re
     out.content_type = content_type;
     out.body = std::move(response->body);
     out.warnings = Warnings(response->headers);
-    return Finish(call, std::move(out));
+    return Finish(pending, std::move(out));
   }
   {
     const MutexLock lock(mu_);
     ++stats_.refused;
   }
-  if (TryAgain(call, code, response->headers)) return;
-  const RestRequest& request = call->request;
-  Finish(call, StatusFromAnswer({.verb = request.method,
-                                 .group = request.group,
-                                 .resource = request.resource,
-                                 .name = request.name},
-                                {.http_code = code,
-                                 .content_type = content_type,
-                                 .retry_after = response->headers.Get("retry-after"),
-                                 .body = response->body}));
+  if (TryAgain(pending, code, response->headers)) return;
+  const RestRequest& request = pending->request;
+  Finish(pending, StatusFromAnswer({.verb = request.method,
+                                    .group = request.group,
+                                    .resource = request.resource,
+                                    .name = request.name},
+                                   {.http_code = code,
+                                    .content_type = content_type,
+                                    .retry_after = response->headers.Get("retry-after"),
+                                    .body = response->body}));
 }
 
-bool RestClient::Impl::TryAgain(const CallPtr& call, int code, const http::Headers& headers) {
-  if (call->stop.stop_requested()) return false;
-  if (code == 401 && !call->refreshed && credentials_->can_refresh()) {
-    call->refreshed = true;
+bool RestClient::Impl::TryAgain(const PendingPtr& pending, int code, const http::Headers& headers) {
+  if (pending->stop.stop_requested()) return false;
+  if (code == 401 && !pending->refreshed && credentials_->can_refresh()) {
+    pending->refreshed = true;
     {
       const MutexLock lock(mu_);
       ++stats_.retries;
     }
-    Refresh(call);
+    Refresh(pending);
     return true;
   }
   if (code != 429 && code < 500) return false;
   const std::optional<std::chrono::seconds> after = RetryAfter(headers.Get("retry-after"));
   if (!after || *after > kMaxRetryAfter) return false;
-  if (call->retries >= call->request.max_retries.value_or(options_.max_retries)) return false;
-  ++call->retries;
+  if (pending->retries >= pending->request.max_retries.value_or(options_.max_retries)) return false;
+  ++pending->retries;
   {
     const MutexLock lock(mu_);
     ++stats_.retries;
   }
-  if (!Wait(call)) return true;
-  transport_->PostAfter(*after, [this, call] {
-    EndWait(call);
-    if (!call->finished) Proceed(call);
+  if (!Wait(pending)) return true;
+  transport_->PostAfter(*after, [this, pending] {
+    EndWait(pending);
+    if (!pending->finished) Proceed(pending);
   });
   return true;
 }
 
-void RestClient::Impl::Cancel(const CallPtr& call) {
-  if (call->finished) return;
-  if (const auto id = call->under_way) return transport_->Cancel(*id);
+void RestClient::Impl::Cancel(const PendingPtr& pending) {
+  if (pending->finished) return;
+  if (const auto id = pending->under_way) return transport_->Cancel(*id);
   {
     const MutexLock lock(mu_);
-    waiting_.erase(call);
-    std::erase(throttled_, call);
-    std::erase(refreshing_, call);
+    waiting_.erase(pending);
+    std::erase(throttled_, pending);
+    std::erase(refreshing_, pending);
   }
-  Finish(call, Cancelled());
+  Finish(pending, Cancelled());
 }
 
-void RestClient::Impl::Finish(const CallPtr& call, Result<RestResponse> result) {
-  if (std::exchange(call->finished, true)) return;
-  call->on_stop.reset();
+void RestClient::Impl::Finish(const PendingPtr& pending, Result<RestResponse> result) {
+  if (std::exchange(pending->finished, true)) return;
+  pending->on_stop.reset();
   // Moved out, so that what the callbacks hold goes with them.
-  if (const auto callbacks = std::exchange(call->callbacks, std::nullopt)) {
+  if (const auto callbacks = std::exchange(pending->callbacks, std::nullopt)) {
     if (callbacks->done) callbacks->done(result ? Status() : result.error());
     return;
   }
-  const Done done = std::exchange(call->done, nullptr);
+  const Done done = std::exchange(pending->done, nullptr);
   if (done) done(std::move(result));
 }
 

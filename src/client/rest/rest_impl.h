@@ -45,27 +45,27 @@ class RestClient::Impl {
   bool RunsHere() const { return transport_->RunsHere(); }
 
  private:
-  struct Call;
-  using CallPtr = std::shared_ptr<Call>;
+  struct PendingRequest;
+  using PendingPtr = std::shared_ptr<PendingRequest>;
 
-  void Begin(const CallPtr& call);
+  void Begin(const PendingPtr& pending);
   // Throttle, then credentials, then the wire.
-  void Proceed(const CallPtr& call);
-  void Authorize(const CallPtr& call);
-  void Dispatch(const CallPtr& call, const Credentials::Shown& shown);
-  http::Request MakeRequest(const Call& call, const Credentials::Shown& shown) const;
-  void OnResponse(const CallPtr& call, Result<http::Response> response);
+  void Proceed(const PendingPtr& pending);
+  void Authorize(const PendingPtr& pending);
+  void Dispatch(const PendingPtr& pending, const Credentials::Shown& shown);
+  http::Request MakeRequest(const PendingRequest& pending, const Credentials::Shown& shown) const;
+  void OnResponse(const PendingPtr& pending, Result<http::Response> response);
   // Whether the call goes on in spite of this answer.
-  bool TryAgain(const CallPtr& call, int code, const http::Headers& headers);
-  void Refresh(const CallPtr& call);
+  bool TryAgain(const PendingPtr& pending, int code, const http::Headers& headers);
+  void Refresh(const PendingPtr& pending);
   void OnRefreshed(const Status& status);
-  void Finish(const CallPtr& call, Result<RestResponse> result);
-  void Cancel(const CallPtr& call);
+  void Finish(const PendingPtr& pending, Result<RestResponse> result);
+  void Cancel(const PendingPtr& pending);
   void ArmThrottle() REQUIRES(mu_);
   void OnThrottleTimer();
   // False if the client has been closed: the call has been told.
-  bool Wait(const CallPtr& call);
-  void EndWait(const CallPtr& call);
+  bool Wait(const PendingPtr& pending);
+  void EndWait(const PendingPtr& pending);
 
   const ClientConfig config_;
   const RestOptions options_;
@@ -77,11 +77,11 @@ class RestClient::Impl {
   // Guards all below. No callback runs under it.
   mutable Mutex mu_;
   bool closed_ GUARDED_BY(mu_) = false;
-  std::unordered_set<CallPtr> waiting_ GUARDED_BY(mu_);
-  std::deque<CallPtr> throttled_ GUARDED_BY(mu_);
+  std::unordered_set<PendingPtr> waiting_ GUARDED_BY(mu_);
+  std::deque<PendingPtr> throttled_ GUARDED_BY(mu_);
   TokenBucket bucket_ GUARDED_BY(mu_);
   bool throttle_armed_ GUARDED_BY(mu_) = false;
-  std::vector<CallPtr> refreshing_ GUARDED_BY(mu_);
+  std::vector<PendingPtr> refreshing_ GUARDED_BY(mu_);
   RestStats stats_ GUARDED_BY(mu_);
 
   // Runs exec plugins, which may take a minute. Null where there is none.

@@ -11,10 +11,8 @@
 #include "base/bytes/random.h"
 #include "base/limit/backoff.h"
 #include "base/thread/mutex.h"
-#include "client/rest/requests.h"
-#include "client/rest/resource_codec.h"
+#include "client/rest/resource_client.h"
 #include "client/rest/rest_impl.h"
-#include "client/watch/watch_stream.h"
 
 namespace herald {
 namespace {
@@ -48,13 +46,14 @@ template <typename T>
 class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
  public:
   using Kind = typename ResourceWatcherEvent<T>::Kind;
+  using List = typename ResourceCodec<T>::List;
+  using Frame = typename ResourceCodec<T>::Frame;
 
   Core(std::shared_ptr<RestClient> rest, Resource resource, ResourceWatcherOptions options,
        Handler on_event, ErrorHandler on_error)
       : rest_(std::move(rest)),
         resource_(std::move(resource)),
         options_(std::move(options)),
-        codec_(resource_, options_.format),
         on_event_(std::move(on_event)),
         on_error_(std::move(on_error)),
         streaming_(options_.initial_list == InitialList::kStreaming),
@@ -79,6 +78,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   }
 
  private:
+  ResourceClient<T> client() const { return {*rest_, resource_, options_.format}; }
   Transport& transport() { return rest_->impl().transport(); }
   SteadyTime Now() { return transport().clock().Steady(); }
 
@@ -156,25 +156,18 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   }
 
   void GetPage() {
-    RestRequest request = ResourceRequest(resource_, "GET", options_.namespace_, "");
-    AddOptions(ListOptions{.label_selector = options_.label_selector,
-                           .field_selector = options_.field_selector,
-                           .limit = unpaged_ ? 0 : options_.page_size,
-                           .continue_ = continue_},
-               &request);
-    request.accept = codec_.accept();
-    rest_->Send(
-        std::move(request),
-        [self = this->shared_from_this()](Result<RestResponse> response) {
-          self->OnPage(std::move(response));
-        },
+    client().ListPage(
+        {.namespace_ = options_.namespace_,
+         .label_selector = options_.label_selector,
+         .field_selector = options_.field_selector,
+         .limit = unpaged_ ? 0 : options_.page_size,
+         .continue_ = continue_},
+        [self = this->shared_from_this()](Result<List> list) { self->OnPage(std::move(list)); },
         stop_.get_token());
   }
 
-  void OnPage(Result<RestResponse> response) {
+  void OnPage(Result<List> list) {
     if (stop_.stop_requested()) return;
-    if (!response) return OnListFailed(response.error());
-    auto list = codec_.ReadList(response->content_type, response->body);
     if (!list) return OnListFailed(list.error());
     if (continue_.empty() && !Emit(Kind::kInit)) return;
     for (T& object : list->items) {
@@ -197,15 +190,14 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   }
 
   void OpenWatch(bool initial) {
-    RestRequest request = ResourceRequest(resource_, "GET", options_.namespace_, "");
     const double timeout =
         static_cast<double>(options_.watch_timeout.count()) * (1 + random_.Unit());
-    WatchOptions watch{.label_selector = options_.label_selector,
+    WatchOptions watch{.namespace_ = options_.namespace_,
+                       .label_selector = options_.label_selector,
                        .field_selector = options_.field_selector,
                        .resource_version = resource_version_,
                        .timeout = std::chrono::seconds(static_cast<std::int64_t>(timeout))};
     if (initial) watch.send_initial_events = true;
-    AddOptions(watch, &request);
     if (!SetState(initial ? ResourceWatcherState::kStreaming : ResourceWatcherState::kWatching))
       return;
     opened_ = Now();
@@ -215,18 +207,16 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     watch_stop_ = std::stop_source();
     const auto forward = std::make_shared<std::stop_callback<std::function<void()>>>(
         stop_.get_token(), [source = watch_stop_]() mutable { source.request_stop(); });
-    StartWatch<T>(
-        *rest_, std::move(request), codec_,
-        [self = this->shared_from_this()](typename ResourceCodec<T>::Frame&& frame) {
-          self->OnFrame(std::move(frame));
-        },
+    client().Watch(
+        watch,
+        [self = this->shared_from_this()](Frame&& frame) { self->OnFrame(std::move(frame)); },
         [self = this->shared_from_this(), forward](const Status& status) {
           self->OnWatchEnd(status);
         },
         watch_stop_.get_token());
   }
 
-  void OnFrame(typename ResourceCodec<T>::Frame&& frame) {
+  void OnFrame(Frame&& frame) {
     if (!frame_error_.ok()) return;
     if (frame.type == WatchType::kError) {
       frame_error_ = std::get<Status>(frame.object);
@@ -282,7 +272,6 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   const std::shared_ptr<RestClient> rest_;
   const Resource resource_;
   const ResourceWatcherOptions options_;
-  const ResourceCodec<T> codec_;
   const Handler on_event_;
   const ErrorHandler on_error_;
   std::stop_source stop_;
