@@ -593,17 +593,17 @@ TEST(CapiTest, RefusesValuesThatMeanNothing) {
   recorder.component = "c";
   recorder.api = 2;
   EXPECT_EQ(herald_recorder_new(pipeline.broadcaster.get(), &recorder), nullptr);
-  EXPECT_EQ(LastError(), "options.api is 2");
+  EXPECT_EQ(LastError(), "invalid options.api 2: must be a herald_api");
   const Owned<herald_api_choice> choice(herald_api_choice_new());
   EXPECT_EQ(herald_api_choice_set(choice.get(), -1), HERALD_INVALID_ARGUMENT);
-  EXPECT_EQ(LastError(), "api is -1");
+  EXPECT_EQ(LastError(), "invalid api -1: must be a herald_api");
   auto stats = Sized<herald_stats>();
   EXPECT_EQ(herald_broadcaster_stats(pipeline.broadcaster.get(), 1, &stats), HERALD_NOT_FOUND);
   EXPECT_EQ(LastError(), "there is no sink 1; 1 were started");
   auto broadcaster = Sized<herald_broadcaster_options>();
   broadcaster.reserved = 1;
   EXPECT_EQ(herald_broadcaster_new(&broadcaster), nullptr);
-  EXPECT_EQ(LastError(), "options.reserved is not 0");
+  EXPECT_EQ(LastError(), "options.reserved must be 0");
 }
 
 TEST(CapiTest, UnderstandsStructsOfOtherVersions) {
@@ -621,7 +621,7 @@ TEST(CapiTest, UnderstandsStructsOfOtherVersions) {
   EXPECT_NE(Owned<herald_recorder>(herald_recorder_new(broadcaster, &later.known)), nullptr);
   later.unknown = 1;
   EXPECT_EQ(herald_recorder_new(broadcaster, &later.known), nullptr);
-  EXPECT_NE(LastError().find("options asks for something that Herald"), std::string::npos);
+  EXPECT_NE(LastError().find("options sets a member that Herald"), std::string::npos);
 
   // As it might have been when there was nothing but the component.
   herald_recorder_options earlier{};
@@ -915,7 +915,7 @@ TEST(CapiTest, RefusesASpoolThatCannotBe) {
   spool.directory = directory.path().c_str();
   spool.reserved = 1;
   EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
-  EXPECT_EQ(LastError(), "options.spool.reserved is not 0");
+  EXPECT_EQ(LastError(), "options.spool.reserved must be 0");
   spool.reserved = 0;
   spool.size = 3;
   EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
@@ -930,7 +930,7 @@ TEST(CapiTest, RefusesASpoolThatCannotBe) {
   recording.spool = nullptr;
   recording.reserved2 = 1;
   EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
-  EXPECT_EQ(LastError(), "options.reserved is not 0");
+  EXPECT_EQ(LastError(), "options.reserved must be 0");
 }
 
 TEST(CapiTest, LetsNewsThroughAFairFilter) {
