@@ -106,7 +106,7 @@ class ControllerTest : public ::testing::Test {
   std::jthread thread_;
 };
 
-TEST_F(ControllerTest, MakesAsManyPodsAsAreWantedAndSaysSo) {
+TEST_F(ControllerTest, CreatesTheWantedNumberOfPodsAndRecordsEvents) {
   cluster_.Put("replicasets", NewReplicaSet("web", 20));
   StartController();
   ASSERT_TRUE(WaitForStatus(20));
@@ -122,7 +122,7 @@ TEST_F(ControllerTest, MakesAsManyPodsAsAreWantedAndSaysSo) {
   EXPECT_EQ(Events(), (Counts{{"SuccessfulCreate", 19}}));
 }
 
-TEST_F(ControllerTest, ReplacesWhatOthersDelete) {
+TEST_F(ControllerTest, ReplacesPodsThatOthersDelete) {
   cluster_.Put("replicasets", NewReplicaSet("web", 5));
   StartController();
   ASSERT_TRUE(WaitForStatus(5));
@@ -137,7 +137,7 @@ TEST_F(ControllerTest, ReplacesWhatOthersDelete) {
   ASSERT_TRUE(WaitForPods(6));
 }
 
-TEST_F(ControllerTest, DeletesThoseThatAreMissedLeast) {
+TEST_F(ControllerTest, DeletesTheLeastUsefulPodsFirst) {
   cluster_.Put("replicasets", NewReplicaSet("web", 6));
   StartController();
   ASSERT_TRUE(WaitForStatus(6));
@@ -161,7 +161,7 @@ TEST_F(ControllerTest, DeletesThoseThatAreMissedLeast) {
   EXPECT_EQ(Events(), (Counts{{"SuccessfulCreate", 6}, {"SuccessfulDelete", 4}}));
 }
 
-TEST_F(ControllerTest, DoesNotCreateAgainWhatItHasNotSeenYet) {
+TEST_F(ControllerTest, DoesNotCreatePodsAgainBeforeItHasSeenThem) {
   cluster_.HoldPodWatches(true);
   cluster_.Put("replicasets", NewReplicaSet("web", 7));
   StartController();
@@ -177,7 +177,7 @@ TEST_F(ControllerTest, DoesNotCreateAgainWhatItHasNotSeenYet) {
   EXPECT_EQ(cluster_.Asked("POST pods"), 8);
 }
 
-TEST_F(ControllerTest, MakesNoMoreThanABurstBeforeItLooksAgain) {
+TEST_F(ControllerTest, CreatesAtMostOneBurstOfPodsPerSync) {
   cluster_.HoldPodWatches(true);
   cluster_.Put("replicasets", NewReplicaSet("web", 25));
   StartController({.burst_replicas = 10});
@@ -192,7 +192,7 @@ TEST_F(ControllerTest, MakesNoMoreThanABurstBeforeItLooksAgain) {
   EXPECT_EQ(cluster_.Asked("DELETE pods"), 25);
 }
 
-TEST_F(ControllerTest, DoesNotWaitForEverForPodsThatItNeverSees) {
+TEST_F(ControllerTest, StopsWaitingForPodsThatItNeverSees) {
   herald::FakeClock clock(herald::WallTime(std::chrono::seconds(1'700'000'000)));
   cluster_.HoldPodWatches(true);
   cluster_.Put("replicasets", NewReplicaSet("web", 2));
@@ -209,7 +209,7 @@ TEST_F(ControllerTest, DoesNotWaitForEverForPodsThatItNeverSees) {
   StopController();
 }
 
-TEST_F(ControllerTest, StopsAtARefusalAndGoesOnWhenThereIsRoom) {
+TEST_F(ControllerTest, StopsWhenAPodIsRejectedAndContinuesWhenTheQuotaAllows) {
   // A quota of 3 pods.
   std::atomic<int> room{3};
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
@@ -235,7 +235,7 @@ TEST_F(ControllerTest, StopsAtARefusalAndGoesOnWhenThereIsRoom) {
   EXPECT_EQ(events.at("FailedCreate"), cluster_.Asked("POST pods") - 100);
 }
 
-TEST_F(ControllerTest, SaysWhatItCouldNotDeleteAndTriesAgain) {
+TEST_F(ControllerTest, RecordsAFailedDeletionAndRetries) {
   std::atomic<int> refusals{3};
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
     if (verb != "DELETE pods" || refusals-- <= 0) return std::nullopt;
@@ -251,7 +251,7 @@ TEST_F(ControllerTest, SaysWhatItCouldNotDeleteAndTriesAgain) {
             (Counts{{"SuccessfulCreate", 4}, {"FailedDelete", 3}, {"SuccessfulDelete", 4}}));
 }
 
-TEST_F(ControllerTest, IsQuietInANamespaceThatGoesAway) {
+TEST_F(ControllerTest, RecordsNoEventsInATerminatingNamespace) {
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
     if (verb != "POST pods") return std::nullopt;
     return FakeCluster::Refusal(403, "Forbidden", "it is being terminated", "NamespaceTerminating");
@@ -265,7 +265,7 @@ TEST_F(ControllerTest, IsQuietInANamespaceThatGoesAway) {
   EXPECT_FALSE(StatusOf().Has("conditions"));
 }
 
-TEST_F(ControllerTest, AdoptsPodsThatMatchInsteadOfMakingNewOnes) {
+TEST_F(ControllerTest, AdoptsMatchingPodsInsteadOfCreatingNewOnes) {
   cluster_.Put("pods", NewPod("stray", "web"));
   cluster_.Put("pods", NewPod("other", "db"));
   cluster_.Put("replicasets", NewReplicaSet("web", 1));
@@ -281,7 +281,7 @@ TEST_F(ControllerTest, AdoptsPodsThatMatchInsteadOfMakingNewOnes) {
   EXPECT_EQ(Owned().size(), 1U);
 }
 
-TEST_F(ControllerTest, AdoptsNothingForASetThatIsGoneOnTheServer) {
+TEST_F(ControllerTest, AdoptsNoPodsForASetThatTheServerIsDeleting) {
   // The cache does not know yet that the set is being deleted.
   std::atomic<int> looks{0};
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
@@ -299,7 +299,7 @@ TEST_F(ControllerTest, AdoptsNothingForASetThatIsGoneOnTheServer) {
   EXPECT_EQ(cluster_.Asked("POST pods"), 0);
 }
 
-TEST_F(ControllerTest, LetsAPodGoThatNoLongerMatches) {
+TEST_F(ControllerTest, ReleasesAPodThatNoLongerMatches) {
   cluster_.Put("replicasets", NewReplicaSet("web", 3));
   StartController();
   ASSERT_TRUE(WaitForStatus(3));
@@ -313,7 +313,7 @@ TEST_F(ControllerTest, LetsAPodGoThatNoLongerMatches) {
   EXPECT_TRUE(cluster_.All("pods")[taken_out]["metadata"]["ownerReferences"].array().empty());
 }
 
-TEST_F(ControllerTest, MakesNoPodsForASetThatIsBeingDeletedOrGone) {
+TEST_F(ControllerTest, CreatesNoPodsForASetThatIsDeletedOrBeingDeleted) {
   JsonValue set = NewReplicaSet("web", 3);
   set.Member("metadata").Member("deletionTimestamp") = "2023-11-14T22:13:20Z";
   cluster_.Put("replicasets", set);
@@ -332,7 +332,7 @@ TEST_F(ControllerTest, MakesNoPodsForASetThatIsBeingDeletedOrGone) {
   EXPECT_EQ(cluster_.Asked("POST pods"), 3);
 }
 
-TEST_F(ControllerTest, WorksOnManySetsAtOnceWithoutAPodTooMany) {
+TEST_F(ControllerTest, SyncsManySetsAtOnceWithoutExtraPods) {
   for (int i = 0; i < 30; ++i) {
     cluster_.Put("replicasets", NewReplicaSet("set-" + std::to_string(i), 10));
   }
@@ -346,7 +346,7 @@ TEST_F(ControllerTest, WorksOnManySetsAtOnceWithoutAPodTooMany) {
   EXPECT_EQ(cluster_.Asked("DELETE pods"), 0);
 }
 
-TEST_F(ControllerTest, FinishesWhatItBeganWhenToldToStop) {
+TEST_F(ControllerTest, FinishesRunningSyncsWhenStopped) {
   // In the middle of the batch that goes from the 8th to the 15th.
   std::atomic<int> asked{0};
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
@@ -361,7 +361,7 @@ TEST_F(ControllerTest, FinishesWhatItBeganWhenToldToStop) {
   EXPECT_EQ(Events(), (Counts{{"SuccessfulCreate", 15}}));
 }
 
-TEST_F(ControllerTest, GivesUpRequestsUnderWayWhenItMayNoLongerWork) {
+TEST_F(ControllerTest, CancelsItsRequestsWhenItLosesTheLease) {
   // The 10th is answered only when the controller has ended. The server goes on with those
   // that were sent, so what it needs must outlive this function.
   struct Shared {
@@ -387,7 +387,7 @@ TEST_F(ControllerTest, GivesUpRequestsUnderWayWhenItMayNoLongerWork) {
   EXPECT_FALSE(events.contains("FailedCreate"));
 }
 
-TEST_F(ControllerTest, DoesNotStartWhereThereAreNoReplicaSets) {
+TEST_F(ControllerTest, DoesNotStartIfTheServerHasNoReplicaSets) {
   const auto rest = herald::RestClient::Open(cluster_.config());
   ASSERT_TRUE(rest);
   EXPECT_TRUE(ReplicaSetController::CheckServer(*rest, {}).ok());

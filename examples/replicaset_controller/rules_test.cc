@@ -154,7 +154,7 @@ TEST(Pod, BecomesAvailableWhenItHasBeenReadyForLongEnough) {
   }
 }
 
-TEST(Pod, TheNextToBecomeAvailableDecidesWhenToLookAgain) {
+TEST(Pod, ReturnsTheTimeUntilTheNextPodBecomesAvailable) {
   const auto ready_for = [](int s) {
     return Shared(Pod("a", [&](JsonValue& p) { SetReady(p, "True", Ago(seconds(s))); }));
   };
@@ -173,7 +173,7 @@ class ExpectationsTest : public ::testing::Test {
   Expectations expectations_{clock_};
 };
 
-TEST_F(ExpectationsTest, HoldUntilEveryCreationIsSeen) {
+TEST_F(ExpectationsTest, AreFulfilledWhenEveryCreationIsSeen) {
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
   expectations_.ExpectCreations("shop/web", 3);
   EXPECT_FALSE(expectations_.Satisfied("shop/web"));
@@ -185,7 +185,7 @@ TEST_F(ExpectationsTest, HoldUntilEveryCreationIsSeen) {
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
 }
 
-TEST_F(ExpectationsTest, AreLoweredByWhatFailed) {
+TEST_F(ExpectationsTest, AreLoweredByFailedRequests) {
   expectations_.ExpectCreations("shop/web", 10);
   expectations_.CreationObserved("shop/web", 9);
   EXPECT_FALSE(expectations_.Satisfied("shop/web"));
@@ -193,7 +193,7 @@ TEST_F(ExpectationsTest, AreLoweredByWhatFailed) {
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
 }
 
-TEST_F(ExpectationsTest, CountADeletionOnceThoughItIsSeenTwice) {
+TEST_F(ExpectationsTest, CountADeletionOnceIfItIsSeenTwice) {
   expectations_.ExpectDeletions("shop/web", {"shop/a", "shop/b"});
   expectations_.DeletionObserved("shop/web", "shop/a");
   expectations_.DeletionObserved("shop/web", "shop/a");
@@ -214,7 +214,7 @@ TEST_F(ExpectationsTest, ExpireAfterFiveMinutes) {
   EXPECT_FALSE(expectations_.Satisfied("shop/web"));
 }
 
-TEST_F(ExpectationsTest, AreForgottenWithTheirObject) {
+TEST_F(ExpectationsTest, AreDeletedWithTheirObject) {
   expectations_.ExpectCreations("shop/web", 1);
   expectations_.Forget("shop/web");
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
@@ -268,7 +268,7 @@ TEST(SlowStart, WaitsForAWholeBatchBeforeTheNext) {
   EXPECT_LE(most, 8);
 }
 
-TEST(SlowStart, StartsNoNewBatchOnceToldToStop) {
+TEST(SlowStart, StartsNoNewBatchAfterAStop) {
   std::stop_source stop;
   int started = 0;
   const SlowStartResult result = SlowStart(
@@ -286,7 +286,7 @@ TEST(SlowStart, StartsNoNewBatchOnceToldToStop) {
 
 // -- adoption -------------------------------------------------------------------
 
-TEST(Claim, FollowsTheOwnerTheLabelsAndWhatIsBeingDeleted) {
+TEST(Claim, DependsOnOwnerLabelsAndDeletion) {
   struct Row {
     const char* owner;  // of the pod; empty: none
     bool matches;
@@ -324,7 +324,7 @@ TEST(Claim, IsNotMadeAcrossNamespaces) {
   EXPECT_EQ(DecideClaim(set, *SelectorOf(set), pod), Claim::kNone);
 }
 
-TEST(Claim, PatchesNameThePodTheyMean) {
+TEST(Claim, PatchesContainTheUidOfThePod) {
   const Object set = ReplicaSet();
   const Object pod = Pod("a");
   EXPECT_EQ(AdoptionPatch(set, pod).ToString(),
@@ -344,7 +344,7 @@ Words Names(const Pods& pods) {
   return names;
 }
 
-TEST(Ranking, EachRuleDecidesWhereTheOnesBeforeItDoNot) {
+TEST(Ranking, EachRuleDecidesIfAllRulesBeforeItAreEqual) {
   const auto cost = [](const char* value) {
     return [value](JsonValue& p) {
       p.Member("metadata")
@@ -428,7 +428,7 @@ TEST(Ranking, EachRuleDecidesWhereTheOnesBeforeItDoNot) {
   }
 }
 
-TEST(Ranking, PodsOnTheirWayOutDoNotCrowdANode) {
+TEST(Ranking, DoesNotCountInactivePodsOnANode) {
   const ObjectPtr a = Shared(Pod("a"));
   const ObjectPtr b =
       Shared(Pod("b", [](JsonValue& p) { p.Member("spec").Member("nodeName") = "n2"; }));
@@ -445,7 +445,7 @@ TEST(Ranking, PodsOnTheirWayOutDoNotCrowdANode) {
       Words{"b"});
 }
 
-TEST(Ranking, OrdersTheSameWhateverTheOrderTheyComeIn) {
+TEST(Ranking, DoesNotDependOnTheInitialOrder) {
   // Many pods that differ in several ways and are alike in others: a comparison that is no
   // order would show.
   Pods pods;
@@ -466,7 +466,7 @@ TEST(Ranking, OrdersTheSameWhateverTheOrderTheyComeIn) {
 
 // -- status ---------------------------------------------------------------------
 
-TEST(ReplicaSetStatus, CountsWhatThereIs) {
+TEST(ReplicaSetStatus, CountsPodsByState) {
   Object set = ReplicaSet();
   set.json.Member("spec").Member("minReadySeconds") = 30;
   const Pods active{
@@ -481,7 +481,7 @@ TEST(ReplicaSetStatus, CountsWhatThereIs) {
   EXPECT_EQ(CalculateStatus(set, {}, Status(), kNow).ToString(), R"({"replicas":0})");
 }
 
-TEST(ReplicaSetStatus, TellsOfAFailureUntilItIsOver) {
+TEST(ReplicaSetStatus, HasAFailureConditionUntilTheFailureIsOver) {
   Object set = ReplicaSet();
   set.json.Member("status") = Json(
       R"({"replicas":0,"observedGeneration":2,"conditions":[{"type":"Other","status":"True"}]})");
@@ -503,14 +503,14 @@ TEST(ReplicaSetStatus, TellsOfAFailureUntilItIsOver) {
             R"([{"status":"True","type":"Other"}])");
 }
 
-TEST(ReplicaSetStatus, SaysThatTheDeletionFailedWhereThereAreTooMany) {
+TEST(ReplicaSetStatus, ReportsAFailedDeletionIfThereAreTooManyPods) {
   Object set = ReplicaSet(R"({"replicas":0})");
   const JsonValue status =
       CalculateStatus(set, {Shared(Pod("a"))}, Status(StatusReason::kForbidden, "no"), kNow);
   EXPECT_EQ(status["conditions"].At(0)["reason"].String(), "FailedDelete");
 }
 
-TEST(ReplicaSetStatus, IsWrittenAnewForANewGeneration) {
+TEST(ReplicaSetStatus, IsWrittenAgainForANewGeneration) {
   Object set = ReplicaSet();
   set.json.Member("status") = Json(R"({"replicas":0,"observedGeneration":1})");
   EXPECT_FALSE(HasStatus(set, CalculateStatus(set, {}, Status(), kNow)));
@@ -523,7 +523,7 @@ TEST(ReplicaSetStatus, IsWrittenAnewForANewGeneration) {
 
 // -- new pods -------------------------------------------------------------------
 
-TEST(NewPod, IsWhatTheTemplateSaysAndOwnedByTheSet) {
+TEST(NewPod, FollowsTheTemplateAndIsOwnedByTheSet) {
   Object set = ReplicaSet();
   JsonValue& meta = set.json.Member("spec").Member("template").Member("metadata");
   meta.Member("annotations").Member("note") = "x";

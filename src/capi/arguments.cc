@@ -41,7 +41,7 @@ herald_status ToSpool(const herald_spool_options* options, SpoolOptions* out) {
   if (status == HERALD_OK) status = CheckReserved(given.reserved, "options.spool");
   if (status != HERALD_OK) return status;
   if (View(given.directory).empty()) {
-    return Fail(HERALD_INVALID_ARGUMENT, "options.spool.directory is empty");
+    return Fail(HERALD_INVALID_ARGUMENT, "options.spool.directory must not be empty");
   }
   out->directory = given.directory;
   if (given.max_bytes != 0) out->max_bytes = given.max_bytes;

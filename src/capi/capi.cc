@@ -52,7 +52,7 @@ struct herald_api_choice {
   std::shared_ptr<herald::ApiChoice> choice = std::make_shared<herald::ApiChoice>();
 };
 
-// A sink of any kind, and how to end its use. New kinds are new functions that make one.
+// A sink of any kind, and a function that ends its use.
 struct herald_sink {
   std::shared_ptr<herald::Sink> sink;
   std::function<void()> close;
@@ -74,10 +74,10 @@ struct herald_recorder {
 namespace herald {
 namespace {
 
-// Longer than any program runs, and short enough to be added to the time of day.
+// 100 years: longer than any program runs, and no overflow when it is added to a time.
 constexpr std::uint64_t kMaxPatienceMs = 100ull * 365 * 24 * 3600 * 1000;
 
-// Flush and shutdown, which differ only in what they call.
+// Flush and shutdown differ only in the function that they call.
 template <typename Drain>
 herald_status DrainWith(herald_broadcaster* broadcaster, std::uint64_t patience_ms,
                         std::uint64_t* in_flight, Drain drain) noexcept {
@@ -94,7 +94,7 @@ herald_status DrainWith(herald_broadcaster* broadcaster, std::uint64_t patience_
   });
 }
 
-// Null for null.
+// Null if `choice` is NULL.
 std::shared_ptr<ApiChoice> ChoiceOf(const herald_api_choice* choice) {
   return choice == nullptr ? nullptr : choice->choice;
 }
@@ -164,7 +164,7 @@ herald_status herald_api_choice_get(const herald_api_choice* choice, int* api) n
     if (choice == nullptr) return FailNull("choice");
     if (api == nullptr) return FailNull("api");
     const std::optional<herald::EventApi> chosen = choice->choice->Get();
-    if (!chosen) return Fail(HERALD_NOT_FOUND, "nothing has been chosen yet");
+    if (!chosen) return Fail(HERALD_NOT_FOUND, "no API has been chosen yet");
     *api = static_cast<int>(*chosen);
     return HERALD_OK;
   });
@@ -221,7 +221,8 @@ herald_status herald_answer_set(herald_answer* answer, int code, const char* bod
     if (answer == nullptr) return FailNull("answer");
     if (body == nullptr && body_size > 0) return FailNull("body");
     if (code < 100 || code > 599) {
-      return Fail(HERALD_INVALID_ARGUMENT, fmt::format("{} is not an HTTP code", code));
+      return Fail(HERALD_INVALID_ARGUMENT,
+                  fmt::format("invalid code {}: must be from 100 to 599", code));
     }
     answer->body.reset();
     if (body != nullptr) answer->body.emplace(body, body_size);
@@ -283,9 +284,9 @@ herald_status herald_broadcaster_start_logging(herald_broadcaster* broadcaster,
     if (print == nullptr) return FailNull("print");
     return herald::FromStatus(
         broadcaster->broadcaster.StartLogging([print, user_data](std::string_view line) {
-          const std::string text(line);
+          const std::string copy(line);
           const herald::InCallback in_callback;
-          print(user_data, text.c_str());
+          print(user_data, copy.c_str());
         }));
   });
 }
@@ -342,7 +343,7 @@ herald_status herald_broadcaster_shutdown(herald_broadcaster* broadcaster, uint6
 
 const char* herald_outcome_name(int outcome) noexcept {
   if (outcome < 0 || static_cast<std::size_t>(outcome) >= herald::kOutcomes) return "unknown";
-  // Literals, so there is a NUL behind each.
+  // The names are string literals, so they end with NUL.
   return herald::OutcomeName(static_cast<herald::Outcome>(outcome)).data();
 }
 
@@ -355,7 +356,7 @@ herald_status herald_broadcaster_stats(const herald_broadcaster* broadcaster, si
     const std::vector<herald::SinkStats> all = broadcaster->broadcaster.Stats();
     if (sink >= all.size()) {
       return Fail(HERALD_NOT_FOUND,
-                  fmt::format("there is no sink {}; {} were started", sink, all.size()));
+                  fmt::format("sink {} does not exist: {} were started", sink, all.size()));
     }
     const herald::SinkStats& from = all[sink];
     herald_stats filled = {};
@@ -368,7 +369,7 @@ herald_status herald_broadcaster_stats(const herald_broadcaster* broadcaster, si
     filled.spool_bytes = from.spool_bytes;
     filled.spool_dropped = from.spool_dropped;
     filled.spool_corrupted = from.spool_corrupted;
-    // What only a later version counts is zero here.
+    // Members that only a later version has become zero.
     std::memset(stats, 0, filled.size);
     std::memcpy(stats, &filled, std::min(filled.size, sizeof(filled)));
     return HERALD_OK;
@@ -392,9 +393,9 @@ size_t herald_broadcaster_prometheus(const herald_broadcaster* broadcaster, char
   Guarded([&] {
     if (broadcaster == nullptr) return FailNull("broadcaster");
     if (buffer == nullptr && capacity > 0) return FailNull("buffer");
-    std::string text;
-    broadcaster->broadcaster.WritePrometheusView(&text);
-    length = herald::CopyOut(text, buffer, capacity);
+    std::string metrics;
+    broadcaster->broadcaster.WritePrometheusText(&metrics);
+    length = herald::CopyOut(metrics, buffer, capacity);
     return HERALD_OK;
   });
   return length;
@@ -409,7 +410,7 @@ herald_recorder* herald_recorder_new(herald_broadcaster* broadcaster,
     if (status == HERALD_OK) status = CheckReserved(given.reserved, "options");
     if (status != HERALD_OK) return status;
     if (View(given.component).empty()) {
-      return Fail(HERALD_INVALID_ARGUMENT, "options.component is empty");
+      return Fail(HERALD_INVALID_ARGUMENT, "options.component must not be empty");
     }
     status = herald::CheckApi(given.api, "options.api");
     if (status != HERALD_OK) return status;
@@ -446,10 +447,10 @@ herald_status herald_recorder_record(herald_recorder* recorder, const herald_ref
     herald_occurrence given = {};
     herald_status status = ReadSized(occurrence, "occurrence", &given);
     if (status != HERALD_OK) return status;
-    herald::Occurrence said;
-    status = herald::ToOccurrence(given, &said);
+    herald::Occurrence converted;
+    status = herald::ToOccurrence(given, &converted);
     if (status != HERALD_OK) return status;
-    recorder->recorder.Record(herald::ToReference(*object), std::move(said), "{}",
+    recorder->recorder.Record(herald::ToReference(*object), std::move(converted), "{}",
                               View(given.message));
     return HERALD_OK;
   });

@@ -64,10 +64,10 @@ Event EventOf(const SinkRequest& request, const herald_answer& answer) {
 
 Status StatusOf(const SinkRequest& request, const herald_answer& answer) {
   const std::string_view body = answer.body ? *answer.body : std::string_view();
-  const std::optional<Status> said = JsonCodec().DecodeStatus(body);
+  const std::optional<Status> decoded = JsonCodec().DecodeStatus(body);
   Status::Parts parts;
-  if (said && !said->ok()) {
-    parts = said->parts();
+  if (decoded && !decoded->ok()) {
+    parts = decoded->parts();
   } else {
     const bool create = request.verb == SinkRequest::Verb::kCreate;
     parts = StatusFromAnswer({.verb = Method(request.verb),
@@ -127,9 +127,10 @@ void FunctionSink::RunNext() {
   try {
     next->done(Write(next->request));
   } catch (const std::exception& e) {
-    next->done(Status(StatusReason::kInternalError, fmt::format("sink threw: {}", e.what())));
+    next->done(Status(StatusReason::kInternalError,
+                      fmt::format("the sink threw an exception: {}", e.what())));
   } catch (...) {
-    next->done(Status(StatusReason::kInternalError, "sink threw"));
+    next->done(Status(StatusReason::kInternalError, "the sink threw an exception"));
   }
 }
 

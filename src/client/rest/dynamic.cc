@@ -30,7 +30,7 @@ Result<bool> DynamicClient::Exists(const std::stop_token& stop) const {
   if (!list) return list.error();
   for (const JsonValue& resource : (*list)["resources"].array()) {
     if (resource["name"].String() != resource_.resource) continue;
-    // Some servers, heraldd among them, name kinds that others serve, without verbs.
+    // Some servers, such as heraldd, list resources that other servers have, without verbs.
     return !resource.Has("verbs") || !resource["verbs"].array().empty();
   }
   return false;

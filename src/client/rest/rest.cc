@@ -18,9 +18,9 @@
 namespace herald {
 namespace {
 
-// The body of a refused stream is a Status, a few hundred bytes long.
-constexpr std::size_t kMaxRefusalBytes = 256 * 1024;
-// A server that wants to be left alone for longer is not obeyed: whoever waits has given up.
+// Limit of the body that is kept when a stream is rejected. A Status has a few hundred bytes.
+constexpr std::size_t kMaxErrorBytes = 256 * 1024;
+// A longer Retry-After is not followed: the caller would have given up by then.
 constexpr std::chrono::seconds kMaxRetryAfter{3600};
 
 Status Cancelled() { return {StatusReason::kCancelled, "the request was cancelled"}; }
@@ -32,7 +32,7 @@ std::string UserAgent(const RestOptions& options) {
   return fmt::format("{}/0 (linux) herald/" HERALD_VERSION, name.empty() ? "herald" : name);
 }
 
-// The header as a number of seconds; dates are not counted, as in client-go.
+// Parses the header as a number of seconds. Dates are ignored, as in client-go.
 std::optional<std::chrono::seconds> RetryAfter(std::string_view header) {
   std::int32_t seconds = 0;
   const char* const end = header.data() + header.size();
@@ -41,7 +41,7 @@ std::optional<std::chrono::seconds> RetryAfter(std::string_view header) {
   return std::chrono::seconds(seconds);
 }
 
-// Warning headers: `299 - "text"`.
+// The messages of Warning headers: `299 - "message"`.
 std::vector<std::string> Warnings(const http::Headers& headers) {
   std::vector<std::string> out;
   for (const http::Headers::Field& field : headers) {
@@ -63,8 +63,8 @@ void AppendQuery(const std::vector<std::pair<std::string, std::string>>& query,
   }
 }
 
-// Whether servers and proxies would take the path for another one: an object named ".."
-// would be asked for as its own parent. client-go refuses such names as well.
+// Whether the path has a segment "." or "..". Servers and proxies would change such a path to
+// another one. client-go rejects such names, too.
 bool HasDotSegment(std::string_view path) {
   while (!path.empty()) {
     path.remove_prefix(1);
@@ -77,7 +77,7 @@ bool HasDotSegment(std::string_view path) {
 
 }  // namespace
 
-// Confined to the transport's thread, but for the first step (see Impl).
+// One Send() or Stream(). Confined to the transport's thread, except the first step (see Impl).
 struct RestClient::Impl::PendingRequest {
   RestRequest request;
   Done done;                                   // of Send()
@@ -87,11 +87,11 @@ struct RestClient::Impl::PendingRequest {
   int retries = 0;
   bool refreshed = false;
   bool finished = false;
-  std::uint64_t generation = 0;  // of the credentials that were shown
+  std::uint64_t generation = 0;  // of the credentials that were sent
   std::optional<Transport::CallId> under_way{};
-  // Of a stream: what was answered.
+  // For streams: the head of the answer, and the body if it is an error.
   std::optional<http::ResponseHead> head{};
-  std::string refusal{};
+  std::string error_body{};
   std::optional<std::stop_callback<std::function<void()>>> on_stop{};
 };
 
@@ -122,7 +122,7 @@ RestClient::Impl::~Impl() {
     gone_ = true;
   }
   delete transport_;
-  // Nobody else is left who could go on with these.
+  // No thread is left that could continue with these.
   for (const PendingPtr& pending : waiting) Finish(pending, Closed());
 }
 
@@ -146,14 +146,13 @@ void RestClient::Impl::Stream(RestRequest request, StreamCallbacks callbacks,
 void RestClient::Impl::Begin(const PendingPtr& pending) {
   if (HasDotSegment(pending->request.path)) {
     return Finish(pending, Status(StatusReason::kBadRequest,
-                                  fmt::format("the path {} would lead elsewhere: a name may not be "
-                                              "\".\" or \"..\"",
+                                  fmt::format("invalid path {}: a name must not be \".\" or \"..\"",
                                               pending->request.path)));
   }
   if (!pending->stop.stop_possible()) return Proceed(pending);
   if (pending->stop.stop_requested()) return Finish(pending, Cancelled());
-  // A stop may come at any moment from any thread, so that from here on all that
-  // happens to this call happens on the transport's.
+  // A stop may be requested on any thread at any time. So all further steps of this request run on
+  // the transport's thread.
   if (!Wait(pending)) return;
   transport_->Post([this, pending] {
     EndWait(pending);
@@ -225,10 +224,10 @@ void RestClient::Impl::OnThrottleTimer() {
 }
 
 void RestClient::Impl::Authorize(const PendingPtr& pending) {
-  const std::optional<Result<Credentials::Shown>> shown = credentials_->Get();
-  if (!shown) return Refresh(pending);
-  if (!*shown) return Finish(pending, shown->error());
-  Dispatch(pending, **shown);
+  const std::optional<Result<Credentials::Authorization>> authorization = credentials_->Get();
+  if (!authorization) return Refresh(pending);
+  if (!*authorization) return Finish(pending, authorization->error());
+  Dispatch(pending, **authorization);
 }
 
 void RestClient::Impl::Refresh(const PendingPtr& pending) {
@@ -249,7 +248,7 @@ void RestClient::Impl::Refresh(const PendingPtr& pending) {
     refreshing_.push_back(pending);
     if (first) ++stats_.refreshes;
   }
-  // One run of the plugin serves all who wait.
+  // One run of the plugin is enough for all requests that wait.
   if (!first) return;
   worker_->Post([this, generation = pending->generation] {
     const Status status = credentials_->Refresh(generation, stopping_.get_token());
@@ -275,7 +274,7 @@ void RestClient::Impl::OnRefreshed(const Status& status) {
 }
 
 http::Request RestClient::Impl::MakeRequest(const PendingRequest& pending,
-                                            const Credentials::Shown& shown) const {
+                                            const Credentials::Authorization& authorization) const {
   http::Request out;
   const RestRequest& request = pending.request;
   out.method = request.method;
@@ -284,14 +283,14 @@ http::Request RestClient::Impl::MakeRequest(const PendingRequest& pending,
   out.headers.Add("accept", request.accept);
   if (!request.content_type.empty()) out.headers.Add("content-type", request.content_type);
   out.headers.Add("user-agent", user_agent_);
-  if (!shown.authorization.empty()) out.headers.Add("authorization", shown.authorization);
+  if (!authorization.header.empty()) out.headers.Add("authorization", authorization.header);
   if (config_.disable_compression) out.headers.Add("accept-encoding", "identity");
   if (const Impersonation& as = config_.impersonate; !as.user.empty()) {
     out.headers.Add("impersonate-user", as.user);
     if (!as.uid.empty()) out.headers.Add("impersonate-uid", as.uid);
     for (const std::string& group : as.groups) out.headers.Add("impersonate-group", group);
     for (const auto& [key, values] : as.extra) {
-      // Header names are escaped where HTTP would not have them.
+      // Characters that HTTP does not allow in header names are escaped.
       std::string name = "impersonate-extra-" + http::PercentEncode(key);
       std::transform(name.begin(), name.end(), name.begin(),
                      [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -302,7 +301,8 @@ http::Request RestClient::Impl::MakeRequest(const PendingRequest& pending,
   return out;
 }
 
-void RestClient::Impl::Dispatch(const PendingPtr& pending, const Credentials::Shown& shown) {
+void RestClient::Impl::Dispatch(const PendingPtr& pending,
+                                const Credentials::Authorization& authorization) {
   bool closed = false;
   {
     const MutexLock lock(mu_);
@@ -310,24 +310,25 @@ void RestClient::Impl::Dispatch(const PendingPtr& pending, const Credentials::Sh
     if (!closed) ++stats_.requests;
   }
   if (closed) return Finish(pending, Closed());
-  pending->generation = shown.generation;
+  pending->generation = authorization.generation;
   http::CallOptions options;
   options.repeatable = pending->request.method == "GET";
   if (!pending->callbacks) {
     options.timeout = pending->request.timeout.value_or(options_.timeout);
     const bool alone = !pending->stop.stop_possible();
-    const Transport::CallId id = transport_->Fetch(
-        MakeRequest(*pending, shown), options, [this, pending](Result<http::Response> response) {
-          OnResponse(pending, std::move(response));
-        });
-    // Without a stop token nobody asks for it, and the answer may be here already, on
-    // another thread.
+    const Transport::CallId id =
+        transport_->Fetch(MakeRequest(*pending, authorization), options,
+                          [this, pending](Result<http::Response> response) {
+                            OnResponse(pending, std::move(response));
+                          });
+    // Without a stop token the id is not needed. It must not be stored then, because the answer
+    // may already be processed on another thread.
     if (!alone) pending->under_way = id;
     return;
   }
   options.timeout = pending->request.timeout.value_or(std::chrono::milliseconds(0));
   pending->head.reset();
-  pending->refusal.clear();
+  pending->error_body.clear();
   http::Client::Callbacks callbacks;
   callbacks.head = [pending](const http::ResponseHead& head) {
     pending->head = head;
@@ -337,7 +338,7 @@ void RestClient::Impl::Dispatch(const PendingPtr& pending, const Credentials::Sh
   };
   callbacks.data = [pending](std::string_view bytes) {
     if (pending->head && pending->head->status / 100 != 2) {
-      if (pending->refusal.size() < kMaxRefusalBytes) pending->refusal.append(bytes);
+      if (pending->error_body.size() < kMaxErrorBytes) pending->error_body.append(bytes);
     } else if (pending->callbacks->data) {
       pending->callbacks->data(bytes);
     }
@@ -349,12 +350,12 @@ void RestClient::Impl::Dispatch(const PendingPtr& pending, const Credentials::Sh
       response.status = pending->head->status;
       response.headers = pending->head->headers;
     }
-    response.body = std::move(pending->refusal);
+    response.body = std::move(pending->error_body);
     OnResponse(pending, std::move(response));
   };
   const bool alone = !pending->stop.stop_possible();
   const Transport::CallId id =
-      transport_->Start(MakeRequest(*pending, shown), options, std::move(callbacks));
+      transport_->Start(MakeRequest(*pending, authorization), options, std::move(callbacks));
   if (!alone) pending->under_way = id;
 }
 
@@ -381,7 +382,7 @@ void RestClient::Impl::OnResponse(const PendingPtr& pending, Result<http::Respon
     const MutexLock lock(mu_);
     ++stats_.refused;
   }
-  if (TryAgain(pending, code, response->headers)) return;
+  if (Retry(pending, code, response->headers)) return;
   const RestRequest& request = pending->request;
   Finish(pending, StatusFromAnswer({.verb = request.method,
                                     .group = request.group,
@@ -393,7 +394,7 @@ void RestClient::Impl::OnResponse(const PendingPtr& pending, Result<http::Respon
                                     .body = response->body}));
 }
 
-bool RestClient::Impl::TryAgain(const PendingPtr& pending, int code, const http::Headers& headers) {
+bool RestClient::Impl::Retry(const PendingPtr& pending, int code, const http::Headers& headers) {
   if (pending->stop.stop_requested()) return false;
   if (code == 401 && !pending->refreshed && credentials_->can_refresh()) {
     pending->refreshed = true;
@@ -436,7 +437,7 @@ void RestClient::Impl::Cancel(const PendingPtr& pending) {
 void RestClient::Impl::Finish(const PendingPtr& pending, Result<RestResponse> result) {
   if (std::exchange(pending->finished, true)) return;
   pending->on_stop.reset();
-  // Moved out, so that what the callbacks hold goes with them.
+  // Moved out, so that objects that the callbacks own are released.
   if (const auto callbacks = std::exchange(pending->callbacks, std::nullopt)) {
     if (callbacks->done) callbacks->done(result ? Status() : result.error());
     return;
@@ -461,7 +462,7 @@ RestClient::RestClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 RestClient::~RestClient() {
   if (!impl_->RunsHere()) return;
-  // The transport's thread cannot wait for its own end.
+  // The transport's thread cannot join itself.
   DestroyElsewhere([impl = std::shared_ptr<Impl>(std::move(impl_))]() mutable { impl.reset(); });
 }
 

@@ -17,7 +17,7 @@
 namespace herald {
 namespace {
 
-// A watch that ended sooner, and without a frame, did not do what it was asked for.
+// A watch that ended sooner and without a frame counts as a failure: the next one is delayed.
 constexpr std::chrono::seconds kShortWatch{1};
 
 bool IsExpired(const Status& status) {
@@ -25,23 +25,23 @@ bool IsExpired(const Status& status) {
          (status.origin() == Status::Origin::kServer && status.code() == 410);
 }
 
-// The version we hold is newer than what this server has: it was restored, or is a replica
-// that lags behind.
-bool IsFromTheFuture(const Status& status) {
+// Our resource version is newer than the server's latest one: the server was restored from a
+// backup, or it is a replica that lags behind.
+bool IsTooLargeVersion(const Status& status) {
   const auto& causes = status.details().causes;
   return std::any_of(causes.begin(), causes.end(), [](const StatusCause& cause) {
     return cause.reason == "ResourceVersionTooLarge";
   });
 }
 
-// Made here, and not by a peer: the bytes of a stream made no sense.
-bool IsUnreadable(const Status& status) {
+// A frame could not be decoded. Such a status is made here, not by the server.
+bool IsDecodeError(const Status& status) {
   return status.origin() == Status::Origin::kLocal && status.Is(StatusReason::kBadRequest);
 }
 
 }  // namespace
 
-// Confined to the transport's thread, but for what mu_ guards.
+// Confined to the transport's thread, except the members that mu_ guards.
 template <typename T>
 class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
  public:
@@ -68,7 +68,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     stop_.request_stop();
     MutexLock lock(mu_);
     state_ = ResourceWatcherState::kStopped;
-    // A handler that is running is waited for, unless it is the one that calls.
+    // Waits for a running handler, unless this is called by the handler.
     while (handler_thread_ && *handler_thread_ != std::this_thread::get_id()) idle_.Wait(lock);
   }
 
@@ -89,16 +89,16 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     return true;
   }
 
-  // Calls a handler, unless stopped.
-  template <typename Call>
-  bool Tell(Call&& call) {
+  // Calls a handler, unless stopped. Returns whether the watcher continues.
+  template <typename Function>
+  bool RunHandler(Function&& function) {
     {
       const MutexLock lock(mu_);
       if (state_ == ResourceWatcherState::kStopped) return false;
       handler_thread_ = std::this_thread::get_id();
     }
     try {
-      call();
+      function();
     } catch (const std::exception& e) {
       Log(e.what());
     } catch (...) {
@@ -111,17 +111,17 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   }
   bool Emit(Kind kind, T&& object = {}) {
     ResourceWatcherEvent<T> event{kind, std::move(object)};
-    const bool going_on = Tell([&] { on_event_(std::move(event)); });
-    object = std::move(event.object);  // what the handler left: memory for the next frame
-    return going_on;
+    const bool continues = RunHandler([&] { on_event_(std::move(event)); });
+    object = std::move(event.object);  // what the handler did not take is reused
+    return continues;
   }
-  void Complain(const Status& status) {
-    if (on_error_) Tell([&] { on_error_(status); });
+  void ReportError(const Status& status) {
+    if (on_error_) RunHandler([&] { on_error_(status); });
   }
   void Log(std::string_view what) {
     if (const LogFunction& log = rest_->impl().options().log) {
       log({.level = LogLevel::kError,
-           .message = "A watcher's handler threw an exception",
+           .message = "The handler of a resource watcher threw an exception",
            .fields = {{"error", what}, {"resource", resource_.resource}}});
     }
   }
@@ -144,7 +144,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     }
   }
 
-  // Goes on in `state`, at once or after a wait.
+  // Continues in `state`, at once or after the backoff delay.
   void GoTo(ResourceWatcherState state) {
     if (SetState(state)) Step();
   }
@@ -182,9 +182,10 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   }
 
   void OnListFailed(const Status& status) {
-    Complain(status);
+    ReportError(status);
     if (!IsExpired(status)) return GoToLater(state());
-    // The pages took longer than the server remembers. All at once, then.
+    // The server does not have the revision of the first page any more. The next list has one
+    // page with all objects.
     unpaged_ = true;
     GoToLater(ResourceWatcherState::kEmpty);
   }
@@ -203,7 +204,7 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     opened_ = Now();
     frames_ = 0;
     frame_error_ = Status();
-    told_init_ = false;
+    init_emitted_ = false;
     watch_stop_ = std::stop_source();
     const auto forward = std::make_shared<std::stop_callback<std::function<void()>>>(
         stop_.get_token(), [source = watch_stop_]() mutable { source.request_stop(); });
@@ -229,20 +230,20 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     ++frames_;
     T& object = std::get<T>(frame.object);
     const bool initial = state() == ResourceWatcherState::kStreaming;
-    if (initial && !std::exchange(told_init_, true) && !Emit(Kind::kInit)) return;
+    if (initial && !std::exchange(init_emitted_, true) && !Emit(Kind::kInit)) return;
     std::string version = ResourceCodec<T>::ResourceVersion(object);
-    bool going_on = true;
+    bool continues = true;
     if (frame.type == WatchType::kBookmark) {
       if (initial && ResourceCodec<T>::EndsInitialEvents(object)) {
-        going_on = Emit(Kind::kInitDone) && SetState(ResourceWatcherState::kWatching);
+        continues = Emit(Kind::kInitDone) && SetState(ResourceWatcherState::kWatching);
       }
     } else if (frame.type == WatchType::kDeleted) {
-      going_on = Emit(Kind::kDelete, std::move(object));
+      continues = Emit(Kind::kDelete, std::move(object));
     } else {
-      going_on = Emit(initial ? Kind::kInitApply : Kind::kApply, std::move(object));
+      continues = Emit(initial ? Kind::kInitApply : Kind::kApply, std::move(object));
     }
-    // Only now: what was not told has not been seen.
-    if (going_on && !version.empty()) resource_version_ = std::move(version);
+    // Only after the handler was called: otherwise a new watch would skip this change.
+    if (continues && !version.empty()) resource_version_ = std::move(version);
   }
 
   void OnWatchEnd(const Status& ended) {
@@ -251,19 +252,19 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
     const bool initial = state() == ResourceWatcherState::kStreaming;
     const bool was_long = Now() - opened_ >= kShortWatch;
     if (was_long && frames_ > 0) backoff_.Reset();
-    if (!status.ok()) Complain(status);
+    if (!status.ok()) ReportError(status);
 
     if (initial && status.origin() == Status::Origin::kServer &&
         (status.code() == 400 || status.code() == 422)) {
-      // A server that does not know how. It gets asked the old way from now on.
+      // The server does not support sendInitialEvents. Use lists from now on.
       streaming_ = false;
       return GoTo(ResourceWatcherState::kEmpty);
     }
-    const bool lost = IsExpired(status) || IsFromTheFuture(status) || IsUnreadable(status);
+    const bool lost = IsExpired(status) || IsTooLargeVersion(status) || IsDecodeError(status);
     const ResourceWatcherState next =
         initial || lost ? ResourceWatcherState::kEmpty : ResourceWatcherState::kListed;
-    // A watch that worked for a while may start again at once, whether it ended as
-    // agreed or because the server has forgotten what was before.
+    // After a watch that worked for a while the next one starts at once, whether it ended normally
+    // or because its resource version expired.
     const bool at_once = (status.ok() || IsExpired(status)) && (was_long || frames_ > 0);
     if (at_once) return GoTo(next);
     GoToLater(next);
@@ -280,16 +281,16 @@ class ResourceWatcher<T>::Core : public std::enable_shared_from_this<Core> {
   bool unpaged_ = false;
   Random random_;
   Backoff backoff_;
-  std::string resource_version_;  // all up to it has been told
+  std::string resource_version_;  // all changes up to it have been reported
   std::string continue_;          // of the next page
-  // Of the watch that is open.
+  // About the open watch.
   SteadyTime opened_;
   std::uint64_t frames_ = 0;
-  bool told_init_ = false;
+  bool init_emitted_ = false;
   Status frame_error_;
   std::stop_source watch_stop_;
 
-  // Guards what other threads look at. No handler runs under it.
+  // Guards the members that other threads use. Not held while a handler runs.
   mutable Mutex mu_;
   CondVar idle_;
   ResourceWatcherState state_ GUARDED_BY(mu_) = ResourceWatcherState::kEmpty;

@@ -12,11 +12,12 @@
 
 namespace herald {
 
-// Starts one watch: a stream of frames, then its end. A frame that cannot be read ends
-// it with that error, and so does a stream that stops in the middle of one. Both functions run
-// on the client's thread.
+// Starts one watch. Calls on_frame with each frame and then on_end once, on the client's thread. A
+// frame that cannot be decoded ends the watch with an error, and so does a stream that ends in the
+// middle of a frame.
 //
-// All frames are read into one, so that those that on_frame does not move away cost no memory.
+// All frames are decoded into the same object, so that a frame that on_frame does not move needs
+// no new memory.
 template <typename T>
 void StartWatch(RestClient& rest, RestRequest request, ResourceCodec<T> resource_codec,
                 std::function<void(typename ResourceCodec<T>::Frame&&)> on_frame,
@@ -31,13 +32,13 @@ void StartWatch(RestClient& rest, RestRequest request, ResourceCodec<T> resource
     const std::function<void(const Status&)> on_end;
     const Codec* codec = nullptr;
     std::optional<FrameBuffer> buffer{};
-    typename ResourceCodec<T>::Frame frame{};  // the last, or what was left of it
+    typename ResourceCodec<T>::Frame frame{};  // reused for all frames
     std::stop_source stop{};
-    Status broken{};
+    Status error{};
   };
   auto state =
       std::make_shared<State>(std::move(resource_codec), std::move(on_frame), std::move(on_end));
-  // What cannot be read must not be read on, so that the stream needs a stop of its own.
+  // The stream has its own stop source, so that it can be stopped after an error.
   auto forward = std::make_shared<std::stop_callback<std::function<void()>>>(
       stop, [source = state->stop]() mutable { source.request_stop(); });
   request.accept = state->resource_codec.accept();
@@ -47,20 +48,20 @@ void StartWatch(RestClient& rest, RestRequest request, ResourceCodec<T> resource
     state->buffer.emplace(*state->codec);
   };
   stream.data = [state](std::string_view bytes) {
-    if (!state->broken.ok() || !state->buffer) return;
-    state->broken = state->buffer->Append(bytes, [&state](std::string_view payload) {
-      // After a stop nothing more is told.
+    if (!state->error.ok() || !state->buffer) return;
+    state->error = state->buffer->Append(bytes, [&state](std::string_view payload) {
+      // No frame is passed on after a stop.
       if (state->stop.stop_requested()) {
         return Status(StatusReason::kCancelled, "the watch was stopped");
       }
-      Status unreadable = state->resource_codec.ReadFrame(*state->codec, payload, &state->frame);
-      if (unreadable.ok()) state->on_frame(std::move(state->frame));
-      return unreadable;
+      Status status = state->resource_codec.ReadFrame(*state->codec, payload, &state->frame);
+      if (status.ok()) state->on_frame(std::move(state->frame));
+      return status;
     });
-    if (!state->broken.ok()) state->stop.request_stop();
+    if (!state->error.ok()) state->stop.request_stop();
   };
   stream.done = [state, forward](const Status& status) {
-    Status end = state->broken.ok() ? status : state->broken;
+    Status end = state->error.ok() ? status : state->error;
     if (end.ok() && state->buffer && state->buffer->cut_off()) {
       end = Status(StatusReason::kUnreachable, "the watch ended in the middle of a frame");
     }
