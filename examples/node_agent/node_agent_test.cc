@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Ten minutes in the life of a node, as the lines of a FakeRecorder.
+// Runs a node for ten minutes of fake time and returns the lines of a FakeRecorder.
 std::vector<std::string> Story(const NodeOptions& options, bool storm = false) {
   herald::FakeRecorder fake({.max_events = 100'000});
   herald::SteadyTime now(1h);
@@ -129,8 +129,8 @@ TEST(MakeEventRecorder, LogsAWarningAndNoEventsWithoutAServer) {
   ASSERT_NE(broadcaster, nullptr);
   dependencies.recorder->Event({.kind = "Node", .name = "n"}, herald::kNormal, "R", "m");
   broadcaster->Shutdown(5s);
-  EXPECT_EQ(log, (std::vector<std::string>{"No API server defined: events go to this log only",
-                                           "Event occurred"}));
+  EXPECT_EQ(log,
+            (std::vector<std::string>{"No API server: events are only logged", "Event occurred"}));
 }
 
 TEST(MakeEventRecorder, RecordsForTheComponentOnTheNode) {

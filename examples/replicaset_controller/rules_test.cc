@@ -1,4 +1,4 @@
-// The rules of the controller, one at a time, without a server.
+// Tests the rules of the controller one by one, without a server.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ Object ReplicaSet(const std::string& spec =
   return set;
 }
 
-// A running pod that has been ready for an hour, unless told otherwise.
+// A running pod that has been ready for an hour. Tests change it.
 Object Pod(const std::string& name, const std::function<void(JsonValue&)>& change = {}) {
   Object pod;
   pod.json = Json(R"({"apiVersion":"v1","kind":"Pod","spec":{"nodeName":"n1"},"status":{"phase":)"
@@ -99,7 +99,7 @@ void SetDeleted(JsonValue& object) {
 TEST(Selector, ReadsLabelsAndExpressions) {
   struct Row {
     const char* selector;
-    const char* text;  // empty: refused
+    const char* text;  // empty: rejected
   };
   for (const Row& row : std::vector<Row>{
            {R"({"matchLabels":{"a":"1","b":""}})", "a=1,b="},
@@ -209,7 +209,7 @@ TEST_F(ExpectationsTest, ExpireAfterFiveMinutes) {
   EXPECT_FALSE(expectations_.Satisfied("shop/web"));
   clock_.Advance(std::chrono::nanoseconds(1));
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
-  // New ones start their own time.
+  // New expectations start a new timeout.
   expectations_.ExpectDeletions("shop/web", {"shop/a"});
   EXPECT_FALSE(expectations_.Satisfied("shop/web"));
 }
@@ -218,7 +218,7 @@ TEST_F(ExpectationsTest, AreDeletedWithTheirObject) {
   expectations_.ExpectCreations("shop/web", 1);
   expectations_.Forget("shop/web");
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
-  expectations_.CreationObserved("shop/web");  // late, and of no consequence
+  expectations_.CreationObserved("shop/web");  // late; has no effect
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
 }
 
@@ -227,7 +227,7 @@ TEST_F(ExpectationsTest, AreDeletedWithTheirObject) {
 TEST(SlowStart, DoublesItsBatchesUntilOneFails) {
   struct Row {
     int count;
-    int fails_at;  // the number of the call; -1: none
+    int fails_at;  // the number of the request that fails; -1: none
     int started;
     int succeeded;
   };
@@ -253,7 +253,7 @@ TEST(SlowStart, DoublesItsBatchesUntilOneFails) {
 }
 
 TEST(SlowStart, WaitsForAWholeBatchBeforeTheNext) {
-  // Ends come from another thread, and out of order.
+  // Requests end on another thread and out of order.
   std::vector<std::jthread> threads;
   std::atomic<int> running{0};
   std::atomic<int> most{0};
@@ -294,17 +294,17 @@ TEST(Claim, DependsOnOwnerLabelsAndDeletion) {
     bool pod_deleted;
     Claim claim;
   };
-  for (const Row& row :
-       std::vector<Row>{{"set-uid", true, false, false, Claim::kOwned},
-                        {"set-uid", true, true, false, Claim::kOwned},  // needs no deed
-                        {"set-uid", false, false, false, Claim::kRelease},
-                        {"set-uid", false, true, false, Claim::kNone},    // the garbage collector's
-                        {"other-uid", true, false, false, Claim::kNone},  // no theft
-                        {"other-uid", false, false, false, Claim::kNone},
-                        {"", true, false, false, Claim::kAdopt},
-                        {"", false, false, false, Claim::kNone},
-                        {"", true, true, false, Claim::kNone},
-                        {"", true, false, true, Claim::kNone}}) {
+  for (const Row& row : std::vector<Row>{
+           {"set-uid", true, false, false, Claim::kOwned},
+           {"set-uid", true, true, false, Claim::kOwned},  // no patch needed
+           {"set-uid", false, false, false, Claim::kRelease},
+           {"set-uid", false, true, false, Claim::kNone},    // the garbage collector deletes it
+           {"other-uid", true, false, false, Claim::kNone},  // has another controller
+           {"other-uid", false, false, false, Claim::kNone},
+           {"", true, false, false, Claim::kAdopt},
+           {"", false, false, false, Claim::kNone},
+           {"", true, true, false, Claim::kNone},
+           {"", true, false, true, Claim::kNone}}) {
     Object set = ReplicaSet();
     if (row.set_deleted) SetDeleted(set.json);
     const Object pod = Pod("a", [&](JsonValue& p) {
@@ -376,8 +376,8 @@ TEST(Ranking, EachRuleDecidesIfAllRulesBeforeItAreEqual) {
   };
   struct Row {
     const char* rule;
-    std::function<void(JsonValue&)> first;   // goes before ...
-    std::function<void(JsonValue&)> second;  // ... this one
+    std::function<void(JsonValue&)> first;   // changes the pod that is deleted first
+    std::function<void(JsonValue&)> second;  // changes the other pod
   };
   const std::vector<Row> rows{
       {"not assigned", [](JsonValue& p) { p.Member("spec").Erase("nodeName"); }, {}},
@@ -403,7 +403,7 @@ TEST(Ranking, EachRuleDecidesIfAllRulesBeforeItAreEqual) {
   for (const Row& row : rows) {
     const ObjectPtr a = Shared(Pod("a", row.first));
     const ObjectPtr b = Shared(Pod("b", row.second));
-    // Two more on one node than on the other.
+    // One node has two pods more than the other.
     const Pods related{a, b, Shared(Pod("c", node("crowded"))), Shared(Pod("d", node("crowded")))};
     EXPECT_EQ(Names(PodsToDelete({b, a}, related, 1, kNow)), Words{"a"}) << row.rule;
     EXPECT_EQ(Names(PodsToDelete({a, b}, related, 1, kNow)), Words{"a"}) << row.rule;
@@ -413,7 +413,7 @@ TEST(Ranking, EachRuleDecidesIfAllRulesBeforeItAreEqual) {
     for (std::size_t weak = strong + 1; weak < rows.size(); ++weak) {
       const auto both = [](const auto& x, const auto& y) {
         return [&x, &y](JsonValue& p) {
-          // The stronger last, so that it wins where both change the same thing.
+          // The stronger rule is applied last, so that it wins if both change the same member.
           if (y) y(p);
           if (x) x(p);
         };
@@ -438,7 +438,7 @@ TEST(Ranking, DoesNotCountInactivePodsOnANode) {
       if (deleted) SetDeleted(p);
     }));
   };
-  // n1 looks fuller only as long as the dead are counted.
+  // n1 has more pods than n2 only if inactive pods are counted.
   EXPECT_EQ(
       Names(PodsToDelete(
           {a, b}, {a, b, on("c", "n1", true), on("d", "n1", true), on("e", "n2", false)}, 1, kNow)),
@@ -446,8 +446,8 @@ TEST(Ranking, DoesNotCountInactivePodsOnANode) {
 }
 
 TEST(Ranking, DoesNotDependOnTheInitialOrder) {
-  // Many pods that differ in several ways and are alike in others: a comparison that is no
-  // order would show.
+  // Many pods that are equal in some rules and differ in others. A comparison that is not a strict
+  // order would give different results.
   Pods pods;
   for (int i = 0; i < 200; ++i) {
     pods.push_back(Shared(Pod("p" + std::to_string(i), [i](JsonValue& p) {
@@ -477,7 +477,7 @@ TEST(ReplicaSetStatus, CountsPodsByState) {
       Shared(Pod("starting", [](JsonValue& p) { SetReady(p, "False", ""); }))};
   EXPECT_EQ(CalculateStatus(set, active, Status(), kNow).ToString(),
             R"({"availableReplicas":1,"fullyLabeledReplicas":1,"readyReplicas":2,"replicas":3})");
-  // What is 0 is left out, as the server does it.
+  // Counts of 0 are omitted, as by the server.
   EXPECT_EQ(CalculateStatus(set, {}, Status(), kNow).ToString(), R"({"replicas":0})");
 }
 
@@ -493,7 +493,7 @@ TEST(ReplicaSetStatus, HasAFailureConditionUntilTheFailureIsOver) {
             R"("type":"ReplicaFailure"}])");
   EXPECT_FALSE(HasStatus(set, failed));
 
-  // It fails again, in other words: the first ones stay, and nothing is written.
+  // It fails again with another message: the first message is kept, and nothing is written.
   set.json.Member("status") = failed;
   const Status again(StatusReason::kForbidden, "exceeded quota once more");
   EXPECT_EQ(CalculateStatus(set, {}, again, kNow + hours(1)), failed);
@@ -516,7 +516,7 @@ TEST(ReplicaSetStatus, IsWrittenAgainForANewGeneration) {
   EXPECT_FALSE(HasStatus(set, CalculateStatus(set, {}, Status(), kNow)));
   set.json.Member("status").Member("observedGeneration") = 2;
   EXPECT_TRUE(HasStatus(set, CalculateStatus(set, {}, Status(), kNow)));
-  // A count that only other controllers keep is not ours to compare.
+  // terminatingReplicas is not compared: this controller does not write it.
   set.json.Member("status").Member("terminatingReplicas") = 0;
   EXPECT_TRUE(HasStatus(set, CalculateStatus(set, {}, Status(), kNow)));
 }

@@ -161,7 +161,7 @@ TEST_F(ExecTest, KeepsACredentialUntilItExpires) {
   ASSERT_TRUE(credentials.Refresh(0, {}).ok());
   const auto first = credentials.Get();
   ASSERT_TRUE(first && *first);
-  EXPECT_EQ((*first)->authorization, "Bearer token-1");
+  EXPECT_EQ((*first)->header, "Bearer token-1");
   clock.Advance(seconds(60));
   EXPECT_TRUE(credentials.Get());
   // The credentials are already newer than generation 0, so the plugin does not run.
@@ -172,7 +172,7 @@ TEST_F(ExecTest, KeepsACredentialUntilItExpires) {
   // It runs if those credentials have expired.
   EXPECT_TRUE(credentials.Refresh(0, {}).ok());
   EXPECT_EQ(Read("runs"), "run\nrun\n");
-  EXPECT_EQ(credentials.Current().authorization, "Bearer token-2") << "expired or not";
+  EXPECT_EQ(credentials.Current().header, "Bearer token-2") << "expired or not";
   EXPECT_TRUE(credentials.Refresh(credentials.Current().generation, {}).ok());
   EXPECT_EQ(Read("runs"), "run\nrun\nrun\n");
 }
@@ -187,7 +187,7 @@ TEST_F(ExecTest, UsesAPluginsCertificate) {
   ASSERT_TRUE(tls);
   EXPECT_EQ(tls->certificate, "CERT");
   EXPECT_EQ(tls->key, "KEY");
-  EXPECT_EQ((*credentials.Get())->authorization, "");
+  EXPECT_EQ((*credentials.Get())->header, "");
 }
 
 // Waits for the next request: the plugin runs on another thread.
