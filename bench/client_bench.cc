@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/rest/representation.h"
+#include "client/rest/resource_codec.h"
 #include "client/watch/frame_buffer.h"
 #include "herald/api/codec.h"
 #include "herald/client/rest.h"
@@ -147,7 +147,7 @@ void WatchDecode(benchmark::State& state, const Codec& codec) {
   for (int i = 0; i < kFrames; ++i) {
     codec.AppendWatchFrame(WatchType::kAdded, ServersEvent(i), EventApi::kCoreV1, &stream);
   }
-  const Representation<Event> representation(Resource{"", "v1", "events"});
+  const ResourceCodec<Event> resource_codec(Resource{"", "v1", "events"});
   std::int64_t events = 0;
   WatchEvent frame;  // one for all, as watch_call.h has it
   for (auto _ : state) {
@@ -155,7 +155,7 @@ void WatchDecode(benchmark::State& state, const Codec& codec) {
     for (std::size_t at = 0; at < stream.size(); at += kPiece) {
       const Status status =
           buffer.Append(std::string_view(stream).substr(at, kPiece), [&](std::string_view payload) {
-            Status unreadable = representation.ReadFrame(codec, payload, &frame);
+            Status unreadable = resource_codec.ReadFrame(codec, payload, &frame);
             if (!unreadable.ok()) return unreadable;
             benchmark::DoNotOptimize(std::get<Event>(frame.object).metadata.name.data());
             ++events;
@@ -197,9 +197,9 @@ void BM_List10k(benchmark::State& state) {
   std::string body;
   JsonCodec().AppendEventList(list, EventApi::kCoreV1, &body);
   list = {};
-  const Representation<Event> representation(Resource{"", "v1", "events"});
+  const ResourceCodec<Event> resource_codec(Resource{"", "v1", "events"});
   const auto read = [&] {
-    Result<EventList> all = representation.ReadList("application/json", body);
+    Result<EventList> all = resource_codec.ReadList("application/json", body);
     if (!all || all->items.size() != 10'000) state.SkipWithError("not read");
     return std::move(all).value_or(EventList());
   };

@@ -181,8 +181,8 @@ TEST_F(ClientClusterTest, KeepsUpAcrossARestartAndACompaction) {
          .field_selector = "reason=Testing",
          .initial_list = initial,
          .format = WireFormat::kProtobuf},
-        [&](const WatcherEvent<Event>& event) {
-          using Kind = WatcherEvent<Event>::Kind;
+        [&](const ResourceWatcherEvent<Event>& event) {
+          using Kind = ResourceWatcherEvent<Event>::Kind;
           changing.Change([&] {
             if (event.kind == Kind::kInitDone) ++relists;
             if (event.kind == Kind::kApply || event.kind == Kind::kInitApply) {

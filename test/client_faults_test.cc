@@ -239,8 +239,8 @@ TEST_F(ClientFaultsTest, AccountsForEveryEventThroughAScheduleOfFaults) {
   std::uint64_t twice = 0, relists = 0;
   ResourceWatcher<Event> watcher(
       rest, {"", "v1", "events"}, {.namespace_ = namespace_},
-      [&](const WatcherEvent<Event>& event) {
-        using Kind = WatcherEvent<Event>::Kind;
+      [&](const ResourceWatcherEvent<Event>& event) {
+        using Kind = ResourceWatcherEvent<Event>::Kind;
         changing.Change([&] {
           if (event.kind == Kind::kInitDone) ++relists;
           if (event.kind != Kind::kApply && event.kind != Kind::kInitApply) return;

@@ -9,9 +9,9 @@
 #include "herald/client/events.h"
 #include "herald/client/informer.h"
 #include "herald/client/leader_election.h"
+#include "herald/client/resource_watcher.h"
 #include "herald/client/rest.h"
 #include "herald/client/rest_sink.h"
-#include "herald/client/watcher.h"
 #include "herald/client/work_queue.h"
 #include "herald/record/broadcaster.h"
 

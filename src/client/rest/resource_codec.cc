@@ -1,4 +1,4 @@
-#include "client/rest/representation.h"
+#include "client/rest/resource_codec.h"
 
 #include <fmt/core.h>
 
@@ -8,28 +8,39 @@
 namespace herald {
 namespace {
 
-// On the bookmark that follows the last of the initial events.
+// The annotation of the bookmark that follows the last of the initial events.
 constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
 
 }  // namespace
 
-bool Representation<Event>::EndsInitialEvents(const Event& bookmark) {
+bool ResourceCodec<Event>::EndsInitialEvents(const Event& bookmark) {
   const auto it = bookmark.metadata.annotations.find(kInitialEventsEnd);
   return it != bookmark.metadata.annotations.end() && it->second == "true";
 }
 
-bool Representation<Object>::EndsInitialEvents(const Object& bookmark) {
+bool ResourceCodec<Object>::EndsInitialEvents(const Object& bookmark) {
   return bookmark.json["metadata"]["annotations"][kInitialEventsEnd].String() == "true";
 }
 
-Result<ObjectList> Representation<Object>::ReadList(std::string_view /*content_type*/,
-                                                    std::string_view body) const {
+void ResourceCodec<Object>::AddBody(const JsonValue& object, RestRequest* request) const {
+  request->content_type = "application/json";
+  object.AppendTo(&request->body);
+}
+
+Result<Object> ResourceCodec<Object>::ReadObject(std::string_view /*content_type*/,
+                                                 std::string_view body) const {
+  Result<JsonValue> json = JsonValue::Parse(body);
+  if (!json) return json.error();
+  return Object{std::move(*json)};
+}
+
+Result<ObjectList> ResourceCodec<Object>::ReadList(std::string_view /*content_type*/,
+                                                   std::string_view body) const {
   Result<JsonValue> document = JsonValue::Parse(body);
   if (!document) return document.error();
   const std::string& kind = (*document)["kind"].String();
   if (!kind.ends_with("List") || !document->Has("items")) {
-    return Status(StatusReason::kBadRequest,
-                  fmt::format("the answer is no list but a \"{}\"", kind));
+    return Status(StatusReason::kBadRequest, fmt::format("expected a list, got kind \"{}\"", kind));
   }
   ObjectList list;
   const JsonValue& metadata = (*document)["metadata"];
@@ -41,7 +52,7 @@ Result<ObjectList> Representation<Object>::ReadList(std::string_view /*content_t
   const std::string element_kind = kind.substr(0, kind.size() - 4);
   const std::string api_version = (*document)["apiVersion"].String();
   for (JsonValue& item : document->Member("items").MutableArray()) {
-    // Servers leave out in lists what they would say again and again.
+    // Servers omit kind and apiVersion from the items of a list.
     if (!item.Has("kind")) item.Member("kind") = element_kind;
     if (!item.Has("apiVersion")) item.Member("apiVersion") = api_version;
     list.items.push_back({std::move(item)});
@@ -49,8 +60,8 @@ Result<ObjectList> Representation<Object>::ReadList(std::string_view /*content_t
   return list;
 }
 
-Status Representation<Object>::ReadFrame(const Codec& /*codec*/, std::string_view payload,
-                                         ObjectWatchEvent* frame) const {
+Status ResourceCodec<Object>::ReadFrame(const Codec& /*codec*/, std::string_view payload,
+                                        ObjectWatchEvent* frame) const {
   Result<JsonValue> document = JsonValue::Parse(payload);
   if (!document) {
     return Status(StatusReason::kBadRequest,
@@ -58,11 +69,11 @@ Status Representation<Object>::ReadFrame(const Codec& /*codec*/, std::string_vie
   }
   const std::string& name = (*document)["type"].String();
   if (name == WatchTypeName(WatchType::kError)) {
-    const std::string text = (*document)["object"].ToString();
-    const std::optional<Status> status = JsonCodec().DecodeStatus(text);
+    const std::string object = (*document)["object"].ToString();
+    const std::optional<Status> status = JsonCodec().DecodeStatus(object);
     frame->type = WatchType::kError;
-    frame->object = status.value_or(
-        Status(StatusReason::kInternalError, "the watch failed, and did not say why"));
+    frame->object =
+        status.value_or(Status(StatusReason::kInternalError, "the watch failed without a reason"));
     return Status();
   }
   for (const WatchType type :

@@ -10,26 +10,36 @@
 
 namespace herald {
 
-// How objects of a type are asked for and read: what the typed client, the dynamic one, watchers
-// and informers do not have in common. Immutable.
+// A ResourceCodec encodes and decodes objects of one type. It holds all that ResourceClient,
+// ResourceWatcher and Informer have to know about the type.
+//
+// Immutable.
 template <typename T>
-class Representation;
+class ResourceCodec;
 
 template <>
-class Representation<Event> {
+class ResourceCodec<Event> {
  public:
+  using Input = Event;  // what is written
   using List = EventList;
   using Frame = WatchEvent;
 
-  explicit Representation(const Resource& resource, WireFormat format = WireFormat::kJson)
+  explicit ResourceCodec(const Resource& resource, WireFormat format = WireFormat::kJson)
       : api_(resource.group.empty() ? EventApi::kCoreV1 : EventApi::kEventsV1), format_(format) {}
 
+  // The Accept header.
   std::string_view accept() const { return AcceptOf(format_); }
+  void AddBody(const Event& event, RestRequest* request) const {
+    AddEvent(event, api_, format_, request);
+  }
+  Result<Event> ReadObject(std::string_view content_type, std::string_view body) const {
+    return CodecOf(content_type).DecodeEvent(body, api_);
+  }
   Result<EventList> ReadList(std::string_view content_type, std::string_view body) const {
     return CodecOf(content_type).DecodeEventList(body, api_);
   }
   const Codec& StreamCodec(std::string_view content_type) const { return CodecOf(content_type); }
-  // Over what *frame held before, as Codec::DecodeWatchFrame() does.
+  // Reuses the memory of *frame, as Codec::DecodeWatchFrame() does.
   Status ReadFrame(const Codec& codec, std::string_view payload, WatchEvent* frame) const {
     return codec.DecodeWatchFrame(payload, api_, frame);
   }
@@ -39,6 +49,7 @@ class Representation<Event> {
   static std::string Key(const Event& event) {
     return event.metadata.namespace_ + "/" + event.metadata.name;
   }
+  // Whether this bookmark follows the last of the initial events.
   static bool EndsInitialEvents(const Event& bookmark);
 
  private:
@@ -47,15 +58,17 @@ class Representation<Event> {
 };
 
 template <>
-class Representation<Object> {
+class ResourceCodec<Object> {
  public:
+  using Input = JsonValue;
   using List = ObjectList;
   using Frame = ObjectWatchEvent;
 
-  explicit Representation(const Resource& /*resource*/, WireFormat /*format*/ = WireFormat::kJson) {
-  }
+  explicit ResourceCodec(const Resource& /*resource*/, WireFormat /*format*/ = WireFormat::kJson) {}
 
   std::string_view accept() const { return "application/json"; }
+  void AddBody(const JsonValue& object, RestRequest* request) const;
+  Result<Object> ReadObject(std::string_view content_type, std::string_view body) const;
   Result<ObjectList> ReadList(std::string_view content_type, std::string_view body) const;
   const Codec& StreamCodec(std::string_view /*content_type*/) const { return JsonCodec(); }
   Status ReadFrame(const Codec& codec, std::string_view payload, ObjectWatchEvent* frame) const;

@@ -1,4 +1,4 @@
-#include "herald/client/watcher.h"
+#include "herald/client/resource_watcher.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using Call = std::shared_ptr<FakeTransport::Call>;
 
-// Longer than any wait between tries.
+// Longer than any delay between attempts.
 constexpr seconds kAnyWait{61};
 
 std::string Pod(const std::string& name, int version) {
@@ -42,46 +42,46 @@ std::string List(const std::vector<std::string>& items, int version, const std::
   return out + "]}";
 }
 
-std::string Refusal(int code, const std::string& reason) {
+std::string ErrorStatus(int code, const std::string& reason) {
   return R"({"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":")" +
          reason + R"(","code":)" + std::to_string(code) + "}";
 }
 
-// A watcher of pods and what it told, as one line: "init +a done a2 -a".
-class WatcherTest : public ::testing::Test {
+// A watcher of pods. Its events are kept as one line: "init +a done a2 -a".
+class ResourceWatcherTest : public ::testing::Test {
  protected:
-  void Watch(WatcherOptions options = {}) {
+  void Watch(ResourceWatcherOptions options = {}) {
     options.namespace_ = "default";
     options.seed = 7;
     watcher_.emplace(
         server_.rest, Resource{"", "v1", "pods"}, options,
-        [this](WatcherEvent<Object> event) {
-          using Kind = WatcherEvent<Object>::Kind;
+        [this](ResourceWatcherEvent<Object> event) {
+          using Kind = ResourceWatcherEvent<Object>::Kind;
           const std::string name = event.object.name() + event.object.resource_version();
           switch (event.kind) {
             case Kind::kInit:
-              return Say("init");
+              return Report("init");
             case Kind::kInitApply:
-              return Say("+" + name);
+              return Report("+" + name);
             case Kind::kInitDone:
-              return Say("done");
+              return Report("done");
             case Kind::kApply:
-              return Say(name);
+              return Report(name);
             case Kind::kDelete:
-              return Say("-" + name);
+              return Report("-" + name);
           }
         },
         [this](const Status& status) { errors_.push_back(status); });
     watcher_->Start();
   }
-  void Say(const std::string& word) { told_ += (told_.empty() ? "" : " ") + word; }
-  std::string Told() { return std::exchange(told_, ""); }
+  void Report(const std::string& word) { reported_ += (reported_.empty() ? "" : " ") + word; }
+  std::string Reported() { return std::exchange(reported_, ""); }
 
   Call Next() { return server_.transport->Next(); }
   // Answers the list, and returns the watch that follows.
   Call ListThenWatch() {
     server_.transport->Answer(Next(), 200, List({Pod("a", 1)}, 10));
-    EXPECT_EQ(Told(), "init +a1 done");
+    EXPECT_EQ(Reported(), "init +a1 done");
     Call watch = Next();
     EXPECT_NE(watch, nullptr);
     server_.transport->Head(watch);
@@ -90,17 +90,17 @@ class WatcherTest : public ::testing::Test {
 
   FakeServer server_;
   std::optional<ResourceWatcher<Object>> watcher_;
-  std::string told_;
+  std::string reported_;
   std::vector<Status> errors_;
 };
 
-TEST_F(WatcherTest, ListsThenWatchesFromThere) {
+TEST_F(ResourceWatcherTest, ListsThenWatches) {
   Watch();
   const Call list = Next();
   ASSERT_NE(list, nullptr);
   EXPECT_EQ(list->request.target, "/api/v1/namespaces/default/pods?limit=500");
   server_.transport->Answer(list, 200, List({Pod("a", 1), Pod("b", 2)}, 10));
-  EXPECT_EQ(Told(), "init +a1 +b2 done");
+  EXPECT_EQ(Reported(), "init +a1 +b2 done");
   const Call watch = Next();
   ASSERT_NE(watch, nullptr);
   EXPECT_EQ(watch->Query("watch"), "true");
@@ -109,31 +109,31 @@ TEST_F(WatcherTest, ListsThenWatchesFromThere) {
   const int timeout = std::stoi(watch->Query("timeoutSeconds"));
   EXPECT_GE(timeout, 300);
   EXPECT_LT(timeout, 600);
-  EXPECT_EQ(watcher_->state(), WatcherState::kWatching);
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kWatching);
   server_.transport->Head(watch);
   server_.transport->Data(watch, Frame("ADDED", Pod("c", 11)) + Frame("MODIFIED", Pod("a", 12)));
   const std::string gone = Frame("DELETED", Pod("b", 13));
   server_.transport->Data(watch, gone.substr(0, 20));
-  EXPECT_EQ(Told(), "c11 a12");
+  EXPECT_EQ(Reported(), "c11 a12");
   server_.transport->Data(watch, gone.substr(20));
-  EXPECT_EQ(Told(), "-b13");
+  EXPECT_EQ(Reported(), "-b13");
   EXPECT_TRUE(errors_.empty());
 }
 
-TEST_F(WatcherTest, FollowsThePages) {
+TEST_F(ResourceWatcherTest, ReadsAllPages) {
   Watch({.page_size = 2});
   server_.transport->Answer(Next(), 200, List({Pod("a", 1), Pod("b", 2)}, 10, "token"));
-  EXPECT_EQ(Told(), "init +a1 +b2");
-  EXPECT_EQ(watcher_->state(), WatcherState::kListing);
+  EXPECT_EQ(Reported(), "init +a1 +b2");
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kListing);
   const Call second = Next();
   EXPECT_EQ(second->Query("continue"), "token");
   EXPECT_EQ(second->Query("limit"), "2");
   server_.transport->Answer(second, 200, List({Pod("c", 3)}, 10));
-  EXPECT_EQ(Told(), "+c3 done");
+  EXPECT_EQ(Reported(), "+c3 done");
   EXPECT_EQ(Next()->Query("watch"), "true");
 }
 
-TEST_F(WatcherTest, AsksForTheSamePageAgainAfterAFailure) {
+TEST_F(ResourceWatcherTest, RetriesAPageAfterAFailure) {
   Watch({.page_size = 1});
   server_.transport->Answer(Next(), 200, List({Pod("a", 1)}, 10, "token"));
   server_.transport->Fail(Next(), Status(StatusReason::kUnreachable, "reset"));
@@ -144,22 +144,22 @@ TEST_F(WatcherTest, AsksForTheSamePageAgainAfterAFailure) {
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(again->Query("continue"), "token");
   server_.transport->Answer(again, 200, List({Pod("b", 2)}, 10));
-  EXPECT_EQ(Told(), "init +a1 +b2 done");
+  EXPECT_EQ(Reported(), "init +a1 +b2 done");
 }
 
-TEST_F(WatcherTest, ListsAllAtOnceWhenThePagesTookTooLong) {
+TEST_F(ResourceWatcherTest, ListsInOnePageWhenThePagesExpired) {
   Watch({.page_size = 1});
   server_.transport->Answer(Next(), 200, List({Pod("a", 1)}, 10, "token"));
-  server_.transport->Answer(Next(), 410, Refusal(410, "Expired"));
+  server_.transport->Answer(Next(), 410, ErrorStatus(410, "Expired"));
   server_.transport->Advance(kAnyWait);
   const Call all = Next();
   ASSERT_NE(all, nullptr);
   EXPECT_EQ(all->request.target, "/api/v1/namespaces/default/pods");
   server_.transport->Answer(all, 200, List({Pod("b", 12)}, 20));
-  EXPECT_EQ(Told(), "init +a1 init +b12 done");
+  EXPECT_EQ(Reported(), "init +a1 init +b12 done");
 }
 
-TEST_F(WatcherTest, ResumesFromTheLastVersionItTold) {
+TEST_F(ResourceWatcherTest, ResumesFromTheLastReportedVersion) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, Frame("ADDED", Pod("b", 11)) + Bookmark(15));
@@ -168,11 +168,11 @@ TEST_F(WatcherTest, ResumesFromTheLastVersionItTold) {
   const Call next = Next();
   ASSERT_NE(next, nullptr);
   EXPECT_EQ(next->Query("resourceVersion"), "15");
-  EXPECT_EQ(Told(), "b11");
+  EXPECT_EQ(Reported(), "b11");
   EXPECT_TRUE(errors_.empty());
 }
 
-TEST_F(WatcherTest, WaitsAfterAWatchThatEndedAtOnce) {
+TEST_F(ResourceWatcherTest, DelaysTheNextWatchIfOneEndedAtOnce) {
   Watch();
   server_.transport->End(ListThenWatch());
   EXPECT_EQ(Next(), nullptr);
@@ -180,7 +180,7 @@ TEST_F(WatcherTest, WaitsAfterAWatchThatEndedAtOnce) {
   EXPECT_EQ(Next()->Query("resourceVersion"), "10");
 }
 
-TEST_F(WatcherTest, WaitsLongerEachTime) {
+TEST_F(ResourceWatcherTest, IncreasesTheDelayWithEachFailure) {
   Watch();
   seconds::rep last = 0;
   for (int i = 0; i < 6; ++i) {
@@ -198,45 +198,45 @@ TEST_F(WatcherTest, WaitsLongerEachTime) {
   EXPECT_GT(last, 20'000);
 }
 
-TEST_F(WatcherTest, StartsAnewWhenItsVersionIsGone) {
+TEST_F(ResourceWatcherTest, ListsAgainWhenItsVersionExpired) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, Frame("ADDED", Pod("b", 11)));
-  server_.transport->Data(watch, Frame("ERROR", Refusal(410, "Expired")));
+  server_.transport->Data(watch, Frame("ERROR", ErrorStatus(410, "Expired")));
   EXPECT_TRUE(watch->cancelled);
   const Call list = Next();
   ASSERT_NE(list, nullptr);
   EXPECT_EQ(list->Query("watch"), "");
   server_.transport->Answer(list, 200, List({Pod("c", 21)}, 30));
-  EXPECT_EQ(Told(), "b11 init +c21 done");
+  EXPECT_EQ(Reported(), "b11 init +c21 done");
   EXPECT_EQ(Next()->Query("resourceVersion"), "30");
   ASSERT_EQ(errors_.size(), 1U);
   EXPECT_TRUE(errors_[0].Is(StatusReason::kExpired));
 }
 
-TEST_F(WatcherTest, StartsAnewWhenTheWatchIsRefusedWithGone) {
+TEST_F(ResourceWatcherTest, ListsAgainWhenAWatchIsRejectedWithGone) {
   Watch();
   server_.transport->Answer(Next(), 200, List({}, 10));
-  server_.transport->Answer(Next(), 410, Refusal(410, "Gone"));
-  EXPECT_EQ(Next(), nullptr);  // it had not worked for any time
+  server_.transport->Answer(Next(), 410, ErrorStatus(410, "Gone"));
+  EXPECT_EQ(Next(), nullptr);  // a watch that fails at once is delayed
   server_.transport->Advance(kAnyWait);
   EXPECT_EQ(Next()->Query("watch"), "");
 }
 
-TEST_F(WatcherTest, KeepsItsVersionOverOtherErrors) {
+TEST_F(ResourceWatcherTest, KeepsItsVersionAfterOtherErrors) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, Frame("ADDED", Pod("b", 11)));
   server_.transport->Data(
-      watch, Frame("ERROR", Refusal(500, "InternalError")) + Frame("ADDED", Pod("never", 99)));
+      watch, Frame("ERROR", ErrorStatus(500, "InternalError")) + Frame("ADDED", Pod("never", 99)));
   server_.transport->Advance(kAnyWait);
   const Call next = Next();
   ASSERT_NE(next, nullptr);
   EXPECT_EQ(next->Query("resourceVersion"), "11");
-  EXPECT_EQ(Told(), "b11");
+  EXPECT_EQ(Reported(), "b11");
 }
 
-TEST_F(WatcherTest, StartsAnewAfterAFrameThatCannotBeRead) {
+TEST_F(ResourceWatcherTest, ListsAgainAfterAnInvalidFrame) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, "{\"type\":\"ADDED\",\"object\":oops}\n");
@@ -246,7 +246,7 @@ TEST_F(WatcherTest, StartsAnewAfterAFrameThatCannotBeRead) {
   EXPECT_EQ(Next()->Query("watch"), "");
 }
 
-TEST_F(WatcherTest, ResumesAfterAStreamThatWasCutInAFrame) {
+TEST_F(ResourceWatcherTest, ResumesAfterAStreamThatEndedInAFrame) {
   Watch();
   const Call watch = ListThenWatch();
   server_.transport->Data(watch, Frame("ADDED", Pod("b", 11)) + "{\"type\":\"ADD");
@@ -256,7 +256,7 @@ TEST_F(WatcherTest, ResumesAfterAStreamThatWasCutInAFrame) {
   EXPECT_EQ(Next()->Query("resourceVersion"), "11");
 }
 
-TEST_F(WatcherTest, StreamsTheInitialList) {
+TEST_F(ResourceWatcherTest, StreamsTheInitialList) {
   Watch({.initial_list = InitialList::kStreaming});
   const Call watch = Next();
   EXPECT_EQ(watch->Query("sendInitialEvents"), "true");
@@ -264,11 +264,11 @@ TEST_F(WatcherTest, StreamsTheInitialList) {
   EXPECT_EQ(watch->Query("resourceVersion"), "");
   server_.transport->Head(watch);
   server_.transport->Data(watch, Frame("ADDED", Pod("a", 1)) + Frame("ADDED", Pod("b", 2)));
-  EXPECT_EQ(Told(), "init +a1 +b2");
-  EXPECT_EQ(watcher_->state(), WatcherState::kStreaming);
+  EXPECT_EQ(Reported(), "init +a1 +b2");
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kStreaming);
   server_.transport->Data(watch, Bookmark(10, true) + Frame("MODIFIED", Pod("a", 11)));
-  EXPECT_EQ(Told(), "done a11");
-  EXPECT_EQ(watcher_->state(), WatcherState::kWatching);
+  EXPECT_EQ(Reported(), "done a11");
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kWatching);
   server_.clock.Advance(minutes(5));
   server_.transport->End(watch);
   const Call next = Next();
@@ -276,15 +276,15 @@ TEST_F(WatcherTest, StreamsTheInitialList) {
   EXPECT_EQ(next->Query("sendInitialEvents"), "");
 }
 
-TEST_F(WatcherTest, StreamsAnEmptyList) {
+TEST_F(ResourceWatcherTest, StreamsAnEmptyList) {
   Watch({.initial_list = InitialList::kStreaming});
   const Call watch = Next();
   server_.transport->Head(watch);
   server_.transport->Data(watch, Bookmark(10, true));
-  EXPECT_EQ(Told(), "init done");
+  EXPECT_EQ(Reported(), "init done");
 }
 
-TEST_F(WatcherTest, BeginsAgainWhenTheInitialStreamBreaks) {
+TEST_F(ResourceWatcherTest, StartsAgainWhenTheInitialStreamBreaks) {
   Watch({.initial_list = InitialList::kStreaming});
   const Call watch = Next();
   server_.transport->Head(watch);
@@ -296,18 +296,18 @@ TEST_F(WatcherTest, BeginsAgainWhenTheInitialStreamBreaks) {
   EXPECT_EQ(again->Query("resourceVersion"), "");
   server_.transport->Head(again);
   server_.transport->Data(again, Frame("ADDED", Pod("a", 1)) + Bookmark(9, true));
-  EXPECT_EQ(Told(), "init +a1 init +a1 done");
+  EXPECT_EQ(Reported(), "init +a1 init +a1 done");
 }
 
-TEST_F(WatcherTest, ListsWhereTheServerCannotStream) {
+TEST_F(ResourceWatcherTest, ListsIfTheServerCannotStream) {
   Watch({.initial_list = InitialList::kStreaming});
-  server_.transport->Answer(Next(), 422, Refusal(422, "Invalid"));
+  server_.transport->Answer(Next(), 422, ErrorStatus(422, "Invalid"));
   const Call list = Next();
   ASSERT_NE(list, nullptr);
   EXPECT_EQ(list->Query("watch"), "");
 }
 
-TEST_F(WatcherTest, TellsNothingOnceStopped) {
+TEST_F(ResourceWatcherTest, CallsNoHandlerAfterStop) {
   Watch();
   const Call watch = ListThenWatch();
   watcher_->Stop();
@@ -315,45 +315,45 @@ TEST_F(WatcherTest, TellsNothingOnceStopped) {
   EXPECT_TRUE(watch->cancelled);
   server_.transport->Advance(kAnyWait);
   EXPECT_EQ(Next(), nullptr);
-  EXPECT_EQ(Told(), "");
-  EXPECT_EQ(watcher_->state(), WatcherState::kStopped);
+  EXPECT_EQ(Reported(), "");
+  EXPECT_EQ(watcher_->state(), ResourceWatcherState::kStopped);
 }
 
-TEST_F(WatcherTest, MayBeStoppedByItsOwnHandler) {
-  watcher_.emplace(server_.rest, Resource{"", "v1", "pods"}, WatcherOptions{},
-                   [this](const WatcherEvent<Object>&) {
-                     Say("x");
+TEST_F(ResourceWatcherTest, MayBeStoppedByItsHandler) {
+  watcher_.emplace(server_.rest, Resource{"", "v1", "pods"}, ResourceWatcherOptions{},
+                   [this](const ResourceWatcherEvent<Object>&) {
+                     Report("x");
                      watcher_->Stop();
                    });
   watcher_->Start();
   server_.transport->Answer(Next(), 200, List({Pod("a", 1)}, 10));
-  EXPECT_EQ(Told(), "x");
+  EXPECT_EQ(Reported(), "x");
   EXPECT_EQ(Next(), nullptr);
 }
 
-TEST_F(WatcherTest, SurvivesAHandlerThatThrows) {
-  watcher_.emplace(server_.rest, Resource{"", "v1", "pods"}, WatcherOptions{},
-                   [this](const WatcherEvent<Object>&) {
-                     Say("x");
+TEST_F(ResourceWatcherTest, ContinuesAfterAHandlerThrows) {
+  watcher_.emplace(server_.rest, Resource{"", "v1", "pods"}, ResourceWatcherOptions{},
+                   [this](const ResourceWatcherEvent<Object>&) {
+                     Report("x");
                      throw std::runtime_error("no");
                    });
   watcher_->Start();
   server_.transport->Answer(Next(), 200, List({Pod("a", 1)}, 10));
-  EXPECT_EQ(Told(), "x x x");
+  EXPECT_EQ(Reported(), "x x x");
   EXPECT_NE(Next(), nullptr);
 }
 
 TEST(EventWatcher, ReadsProtobuf) {
   FakeServer server;
   std::vector<std::string> names;
-  ResourceWatcher<Event> watcher(server.rest, Resource{"events.k8s.io", "v1", "events"},
-                                 {.format = WireFormat::kProtobuf},
-                                 [&](const WatcherEvent<Event>& event) {
-                                   if (event.kind == WatcherEvent<Event>::Kind::kApply ||
-                                       event.kind == WatcherEvent<Event>::Kind::kInitApply) {
-                                     names.push_back(event.object.metadata.name);
-                                   }
-                                 });
+  ResourceWatcher<Event> watcher(
+      server.rest, Resource{"events.k8s.io", "v1", "events"}, {.format = WireFormat::kProtobuf},
+      [&](const ResourceWatcherEvent<Event>& event) {
+        if (event.kind == ResourceWatcherEvent<Event>::Kind::kApply ||
+            event.kind == ResourceWatcherEvent<Event>::Kind::kInitApply) {
+          names.push_back(event.object.metadata.name);
+        }
+      });
   watcher.Start();
   const std::string type = "application/vnd.kubernetes.protobuf";
   EventList list;
@@ -376,13 +376,14 @@ TEST(EventWatcher, ReadsProtobuf) {
   EXPECT_EQ(names, (std::vector<std::string>{"first", "second"}));
 }
 
-TEST(EventWatcher, UsesTheMemoryOfAnEventThatNobodyTook) {
+TEST(EventWatcher, ReusesTheMemoryOfAnEventThatWasNotMoved) {
   FakeServer server;
   std::vector<std::string> names;
   std::vector<const char*> memory;
   ResourceWatcher<Event> watcher(server.rest, Resource{"", "v1", "events"}, {},
-                                 [&](const WatcherEvent<Event>& event) {
-                                   if (event.kind != WatcherEvent<Event>::Kind::kApply) return;
+                                 [&](const ResourceWatcherEvent<Event>& event) {
+                                   if (event.kind != ResourceWatcherEvent<Event>::Kind::kApply)
+                                     return;
                                    names.push_back(event.object.metadata.name);
                                    memory.push_back(event.object.metadata.name.data());
                                  });

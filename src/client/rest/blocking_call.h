@@ -10,15 +10,15 @@
 
 namespace herald {
 
-// Makes a blocking call of one with a callback: calls start(done) and waits for done.
+// Turns a call with a callback into a blocking call: calls start(done) and waits for done.
 template <typename T, typename Start>
-Result<T> Await(Start&& start) {
+Result<T> WaitForResult(Start&& start) {
   struct State {
     Mutex mu;
     CondVar ready;
     std::optional<Result<T>> result GUARDED_BY(mu);
   };
-  // Shared, because the callback may still be on its way out when the caller goes on.
+  // Shared, because the callback may not have returned when the caller continues.
   const auto state = std::make_shared<State>();
   std::forward<Start>(start)(std::function<void(Result<T>)>([state](Result<T> result) {
     const MutexLock lock(state->mu);
@@ -32,18 +32,19 @@ Result<T> Await(Start&& start) {
   }
 }
 
-// A Result of nothing.
+// The value of a Result that has none.
 struct Nothing {};
 
-// The same where only success or failure is told.
+// The same for callbacks that get a Status.
 template <typename Start>
-Status AwaitStatus(Start&& start) {
-  const Result<Nothing> result = Await<Nothing>([&](std::function<void(Result<Nothing>)> done) {
-    start([done = std::move(done)](const Status& status) {
-      if (status.ok()) return done(Nothing());
-      done(status);
-    });
-  });
+Status WaitForStatus(Start&& start) {
+  const Result<Nothing> result =
+      WaitForResult<Nothing>([&](std::function<void(Result<Nothing>)> done) {
+        start([done = std::move(done)](const Status& status) {
+          if (status.ok()) return done(Nothing());
+          done(status);
+        });
+      });
   return result ? Status() : result.error();
 }
 
