@@ -276,7 +276,7 @@ void EtcdMirror::Take(Result<EtcdWatchBatch> batch) {
     if (table_ && table_->memory_bytes() >= options_.max_bytes) {
       // History first; it is not needed to answer what is asked most.
       while (table_->memory_bytes() >= options_.max_bytes &&
-             !table_->Compact(now, table_->history_bytes() / 2).empty()) {
+             !table_->Compact(now, table_->watch_window_bytes() / 2).empty()) {
       }
       if (table_->memory_bytes() >= options_.max_bytes) {
         dropped.swap(table_);
@@ -485,11 +485,11 @@ std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes(WallTime now) {
 void EtcdMirror::Maintain() {
   // So that quiet watches can be told of revisions from which they will be able to go on.
   if (source_.progress_is_sound()) AskForProgress();
-  const WallTime keep_from = clock_.Now() - options_.history;
+  const WallTime keep_from = clock_.Now() - options_.watch_window;
   for (;;) {
     std::vector<std::shared_ptr<const Change>> gone;  // destroyed without the lock
     MutexLock lock(mu_);
-    if (table_) gone = table_->Compact(keep_from, options_.max_history_bytes);
+    if (table_) gone = table_->Compact(keep_from, options_.max_watch_window_bytes);
     if (gone.empty()) break;
   }
   {

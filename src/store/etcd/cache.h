@@ -55,8 +55,8 @@ class EtcdMirror {
     std::string start{};
     std::string end{};
     std::uint64_t max_bytes = 512ull << 20;  // in memory, history included; 0: no table at all
-    std::uint64_t max_history_bytes = 128ull << 20;
-    std::chrono::seconds history{5 * 60};
+    std::uint64_t max_watch_window_bytes = 128ull << 20;
+    std::chrono::seconds watch_window{5 * 60};
     // How many revisions before the first list the watch begins, if etcd still has them: clients
     // that were cut off when we started anew, all at once, then find what they missed here.
     Revision replay = 8'192;

@@ -134,16 +134,16 @@ EtcdStore::EtcdStore(StoreOptions options, EtcdStoreOptions etcd)
                 client_->GrantLease(ttl, std::move(done));
               }),
       mirror_(std::make_unique<EtcdMirror>(
-          EtcdMirror::Options{
-              .schema = options_.schema,
-              .clock = &clock_,
-              .start = etcd_.mirrored,
-              .end = EndOf(etcd_.mirrored),
-              .max_bytes = etcd_.max_mirror_bytes,
-              .max_history_bytes = std::min(options_.max_history_bytes, etcd_.max_mirror_bytes / 4),
-              .history = options_.history,
-              .executor = readers_.get(),
-              .log = etcd_.log},
+          EtcdMirror::Options{.schema = options_.schema,
+                              .clock = &clock_,
+                              .start = etcd_.mirrored,
+                              .end = EndOf(etcd_.mirrored),
+                              .max_bytes = etcd_.max_mirror_bytes,
+                              .max_watch_window_bytes = std::min(options_.max_watch_window_bytes,
+                                                                 etcd_.max_mirror_bytes / 4),
+                              .watch_window = options_.watch_window,
+                              .executor = readers_.get(),
+                              .log = etcd_.log},
           EtcdMirror::Source{
               .range =
                   [this](EtcdRange range, std::function<void(Result<EtcdPage>)> done) {

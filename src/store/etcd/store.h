@@ -68,7 +68,7 @@ struct EtcdStoreOptions {
 //
 // One of all replicas, kube-apiservers included, compacts in each interval; see CompactHistory().
 //
-// `max_bytes` of the options does not count here, and `history` only for the mirror.
+// `max_bytes` of the options does not count here, and `watch_window` only for the mirror.
 //
 // Thread-safe.
 class EtcdStore final : public Store {

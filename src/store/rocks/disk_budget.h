@@ -40,7 +40,7 @@ struct DiskBudget {
   std::uint64_t refuse_above = UINT64_MAX;
   // The size is looked at each time that so much has been written.
   std::uint64_t look_every = UINT64_MAX;
-  std::uint64_t max_history_bytes = UINT64_MAX;
+  std::uint64_t max_watch_window_bytes = UINT64_MAX;
 
   DiskBudget() = default;
   // 0: no cap.
@@ -62,8 +62,9 @@ struct DiskBudget {
     evict_above = cap - reserve;
     evict_to = evict_above / 4 * 3;
     refuse_above = cap - reserve * 7 / 10;
-    // History is the first to go when room is needed, and should not be most of what there is.
-    max_history_bytes = cap / 4;
+    // The watch window is the first to go when room is needed, and should not be most of what there
+    // is.
+    max_watch_window_bytes = cap / 4;
   }
 };
 

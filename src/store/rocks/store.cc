@@ -466,12 +466,12 @@ class RocksStore::BatchInHand {
     const std::string log_key = LogKey(revision);
     rows_.Put(rocks_.log(), log_key,
               EncodeLog(log_key, {value == nullptr, now, old.revision, key}));
-    state_.history_bytes += LogBytes(key.size());
+    state_.watch_window_bytes += LogBytes(key.size());
 
     if (old.revision != 0) {
       const std::uint64_t bytes = EntryBytes(key.size(), old.value->size());
       state_.live_bytes -= bytes;
-      state_.history_bytes += bytes;
+      state_.watch_window_bytes += bytes;
       --state_.entries;
     }
     if (value) {
@@ -667,7 +667,7 @@ void RocksStore::RunChore(Chore& chore) {
   }
   State state = state_;
   state.compacted = std::max(state.compacted, chore.compacted);
-  state.history_bytes -= std::min(state.history_bytes, chore.history_bytes);
+  state.watch_window_bytes -= std::min(state.watch_window_bytes, chore.watch_window_bytes);
   const bool skips = chore.skip_to > state.revision;
   if (skips) {
     state.revision = chore.skip_to;
@@ -844,8 +844,9 @@ RocksReader RocksStore::ReaderOf(const RocksDb& rocks) const {
 Status RocksStore::CheckRevision(Revision at) const {
   const Revision compacted = compacted_.load();
   if (at >= compacted) return Status();
-  return Status(StatusReason::kExpired,
-                fmt::format("revision {} is no longer kept: history begins at {}", at, compacted));
+  return Status(
+      StatusReason::kExpired,
+      fmt::format("revision {} is no longer kept: the watch window begins at {}", at, compacted));
 }
 
 Result<std::optional<Entry>> RocksStore::GetNow(const std::string& key,
@@ -1229,9 +1230,9 @@ void RocksStore::Compact(bool everything) {
   const RocksReader reader = ReaderOf(*rocks_);
   const std::optional<WallTime> now = clock_guard_.Look();
   // Without a clock that can be believed, only the bytes count: a jump must not end every watch.
-  const WallTime keep_from = now ? *now - options_.history : WallTime();
-  const std::uint64_t max_history_bytes =
-      std::min(options_.max_history_bytes, rocks_options_.db.budget.max_history_bytes);
+  const WallTime keep_from = now ? *now - options_.watch_window : WallTime();
+  const std::uint64_t max_watch_window_bytes =
+      std::min(options_.max_watch_window_bytes, rocks_options_.db.budget.max_watch_window_bytes);
   while (!stopping_) {
     State state;
     {
@@ -1259,23 +1260,24 @@ void RocksStore::Compact(bool everything) {
         const auto revision = ParseLogKey(row_key);
         const auto log = DecodeLog(row_key, ToView(rows->value()));
         if (!revision || !log) {
-          Say(LogLevel::kError, "a row of the log is damaged, so history cannot be compacted",
+          Say(LogLevel::kError, "a row of the log is damaged, so old versions cannot be compacted",
               std::string());
           return;
         }
-        const bool too_large = state.history_bytes > max_history_bytes + chore.history_bytes;
+        const bool too_large =
+            state.watch_window_bytes > max_watch_window_bytes + chore.watch_window_bytes;
         if (!everything && !too_large && log->written >= keep_from) break;
         if (++visited > kCompactRows || chore.rows.Count() > kCompactDeletes) {
           more = true;
           break;
         }
         chore.compacted = *revision;
-        chore.history_bytes += LogBytes(log->key.size());
+        chore.watch_window_bytes += LogBytes(log->key.size());
         if (log->previous != 0) {
           const Result<RocksReader::Standing> old =
               reader.Version(log->key, log->previous, kThorough);
           if (old) {
-            chore.history_bytes += EntryBytes(log->key.size(), old->value->size());
+            chore.watch_window_bytes += EntryBytes(log->key.size(), old->value->size());
             if (options_.schema.index) {
               DropIndexRows(reader, *old, *log, *revision, *index, chore.rows);
             }
@@ -1296,7 +1298,7 @@ void RocksStore::Compact(bool everything) {
     // First nobody may read it any more, then it goes.
     compacted_ = chore.compacted;
     hub_->Compacted(chore.compacted);
-    reclaimable_ += chore.history_bytes;
+    reclaimable_ += chore.watch_window_bytes;
     if (!SubmitAndWait(std::move(chore)).ok()) return;
     if (!more) return;
   }
@@ -1308,7 +1310,7 @@ Status RocksStore::SkipTo(Revision revision) {
   {
     MutexLock state_lock(mu_);
     if (published_.compacted != published_.revision) {
-      return Status(StatusReason::kCorruption, "history cannot be compacted");
+      return Status(StatusReason::kCorruption, "old versions cannot be compacted");
     }
     revision = std::max(revision, published_.revision);
   }
@@ -1366,9 +1368,9 @@ void RocksStore::Evict() {
     }
     if (state.entries == 0) break;
     const double share = 1 - static_cast<double>(budget.evict_to) / static_cast<double>(live);
-    const auto all = static_cast<double>(state.live_bytes + state.history_bytes);
+    const auto all = static_cast<double>(state.live_bytes + state.watch_window_bytes);
     EvictBytes(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(share * all)));
-    // The history of what was evicted takes the room that it should have made.
+    // The old versions of evicted entries takes the room that it should have made.
     Compact(/*everything=*/true);
     if (!Reclaim()) return;
   }

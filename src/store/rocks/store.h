@@ -101,10 +101,10 @@ class RocksStore final : public Store {
   // closed, or its database must be opened again, before the copy is complete.
   Status Backup(const std::filesystem::path& target, BackupMode mode = BackupMode::kCopy);
 
-  // Compacts all history and moves the latest revision to `revision`, so that the next write gets
-  // the one after it. For a store that has lost writes: no revision that a client may have seen is
-  // given out again, and watches that resume from one of those get kExpired.
-  // REQUIRES: nobody writes
+  // Compacts all old versions and moves the latest revision to `revision`, so that the next write
+  // gets the one after it. For a store that has lost writes: no revision that a client may have
+  // seen is given out again, and watches that resume from one of those get kExpired. REQUIRES:
+  // nobody writes
   Status SkipTo(Revision revision) EXCLUDES(maintain_mu_, mu_);
 
  private:
@@ -126,8 +126,8 @@ class RocksStore final : public Store {
   struct Chore {
     rocksdb::WriteBatch rows{};
     Revision compacted = 0;
-    std::uint64_t history_bytes = 0;  // to take away
-    Revision skip_to = 0;             // see SkipTo(); 0: the revision stays
+    std::uint64_t watch_window_bytes = 0;  // to take away
+    Revision skip_to = 0;                  // see SkipTo(); 0: the revision stays
     // A look at all lifetimes begins, or has seen all entries; see Refresh().
     std::optional<std::uint64_t> refresh_begins{};  // by these rules
     bool refresh_ends = false;
@@ -262,7 +262,7 @@ class RocksStore final : public Store {
   // over all that RocksDB has not yet forgotten; the same for the log and its age.
   std::atomic<WallTime> due_from_{WallTime()};
   Revision oldest_from_ GUARDED_BY(maintain_mu_) = 0;
-  // Bytes of history that were deleted since RocksDB was last made to throw away what it can.
+  // Bytes of old versions that were deleted since RocksDB was last made to throw away what it can.
   std::uint64_t reclaimable_ GUARDED_BY(maintain_mu_) = 0;
 
   // The log was rolled since the last mark.
