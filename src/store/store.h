@@ -136,7 +136,7 @@ struct Query {
 
   bool is_cancelled() const { return cancelled && cancelled->load(std::memory_order_relaxed); }
   // Makes this the query for what comes behind a place.
-  void GoOnBehind(const Place& place);
+  void ContinueAfter(const Place& place);
   // Makes this the query for what follows the page, as of the same revision. REQUIRES: page.more
   void ContinueAfter(const Page& page);
 };

@@ -746,7 +746,7 @@ TEST_F(RocksStoreTest, FailsAWriteThatIsRefusedWhileTheStoreRecovers) {
     } else if (step == "reopened") {
       reopened.Set();
       refused.Wait();
-    } else if (step == "refused") {
+    } else if (step == "rejected") {
       refused.Set();
       recovered.Wait();
     }
