@@ -124,7 +124,7 @@ void AddServingFlags(CLI::App& app, Flags& flags) {
       },
       "how long events are kept where no rule fits", "DURATION", "1h")
       ->group("What is kept");
-  AddDuration(app, "--history", &d.history,
+  AddDuration(app, "--watch-window", &d.watch_window,
               {.min = seconds(1), .max = kLongest, .text = "from 1s to 365d"}, "5m",
               "how far back watches and paged lists may begin; older versions answer 410")
       ->group("What is kept");
@@ -155,7 +155,7 @@ void AddServingFlags(CLI::App& app, Flags& flags) {
                .max = kLongest,
                .text = "from 1s to 365d, or 0",
                .zero_is_allowed = true},
-              "5m", "how often its history is compacted; 0: never")
+              "5m", "how often its old versions are compacted; 0: never")
       ->group(etcd);
   AddSize(app, "--etcd-index-bytes", &d.etcd_index_bytes,
           "memory for our index of its events, such as 1Gi; 0 or too little: lists with "

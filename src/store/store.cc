@@ -18,7 +18,7 @@ WallTime AddLifetime(WallTime written, std::chrono::seconds lifetime) {
   return written + std::max(lifetime, std::chrono::seconds(1));
 }
 
-void Query::GoOnBehind(const Place& place) {
+void Query::ContinueAfter(const Place& place) {
   if (by) {
     by->after_value = place.value;
     by->after_key = place.key;
@@ -29,7 +29,7 @@ void Query::GoOnBehind(const Place& place) {
 
 void Query::ContinueAfter(const Page& page) {
   at = page.revision;
-  GoOnBehind(page.last);
+  ContinueAfter(page.last);
 }
 
 std::shared_ptr<void> Change::attachment() const { return std::atomic_load(&attachment_); }

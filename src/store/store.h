@@ -136,7 +136,7 @@ struct Query {
 
   bool is_cancelled() const { return cancelled && cancelled->load(std::memory_order_relaxed); }
   // Makes this the query for what comes behind a place.
-  void GoOnBehind(const Place& place);
+  void ContinueAfter(const Place& place);
   // Makes this the query for what follows the page, as of the same revision. REQUIRES: page.more
   void ContinueAfter(const Page& page);
 };
@@ -293,10 +293,10 @@ struct StoreOptions {
   const Clock* clock = nullptr;  // borrowed; null: SystemClock()
   // Whether the store's own thread calls Maintain(); tests say no.
   bool background = true;
-  // History for watches and paged lists, kept at least this long (kube-apiserver: 5 to
-  // 10 minutes), and at most this much.
-  std::chrono::seconds history{5 * 60};
-  std::uint64_t max_history_bytes = 512ull << 20;
+  // The watch window: old versions for watches and paged lists, kept at least this long
+  // (kube-apiserver: 5 to 10 minutes), and at most this much.
+  std::chrono::seconds watch_window{5 * 60};
+  std::uint64_t max_watch_window_bytes = 512ull << 20;
   // Of all data on disk, oldest entries go first; 0: no cap. On RocksDB see DiskBudget.
   std::uint64_t max_bytes = 0;
 };

@@ -24,7 +24,7 @@ std::size_t BytesOf(const Change& change) {
 
 Status Expired(Revision after, Revision compacted) {
   return Status(StatusReason::kExpired, "changes after revision " + std::to_string(after) +
-                                            " are no longer kept: history begins at " +
+                                            " are no longer kept: the watch window begins at " +
                                             std::to_string(compacted));
 }
 

@@ -115,8 +115,8 @@ class Daemon::Impl {
       return Status(StatusReason::kBadRequest, fmt::format("--event-ttl: {}", status.message()));
     if (options_.request_timeout.count() <= 0 || options_.request_timeout > kMostTime)
       return Status(StatusReason::kBadRequest, "--request-timeout: must be from 1ms to 365d");
-    if (options_.history < std::chrono::seconds(1) || options_.history > kMostTime)
-      return Status(StatusReason::kBadRequest, "--history: must be from 1s to 365d");
+    if (options_.watch_window < std::chrono::seconds(1) || options_.watch_window > kMostTime)
+      return Status(StatusReason::kBadRequest, "--watch-window: must be from 1s to 365d");
     const Result<Cors> cors = Cors::Make(options_.cors_allowed_origins);
     if (!cors) return About("--cors-allowed-origins", cors.error());
     if (options_.max_disk_bytes > 0 && options_.max_disk_bytes < store::DiskBudget::kSmallestCap &&
@@ -245,7 +245,7 @@ class Daemon::Impl {
     options.schema.lifetime_rules = [retention = retention_] { return retention->id(); };
     if (!options_.etcd_servers.empty()) return OpenEtcd(std::move(options));
     options.max_bytes = options_.max_disk_bytes;
-    options.history = options_.history;
+    options.watch_window = options_.watch_window;
     if (options_.data_dir.empty()) {
       store_ = std::make_unique<store::MemoryStore>(std::move(options));
       return {};

@@ -39,7 +39,7 @@ struct DaemonOptions {
   std::string retention_file{};
   std::uint64_t max_disk_bytes = 0;  // 0: no cap
   // How far back a watch or a paged list may begin.
-  std::chrono::seconds history{5 * 60};
+  std::chrono::seconds watch_window{5 * 60};
 
   // Where events are kept instead of in `data_dir`, if any are given.
   std::vector<std::string> etcd_servers{};  // "https://a:2379"

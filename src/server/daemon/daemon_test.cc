@@ -369,7 +369,7 @@ TEST_F(DaemonTest, SaysInOneSentenceWhatIsWrong) {
        "--requestheader-group-headers needs --requestheader-client-ca-file"},
       {[](DaemonOptions* o) { o->event_ttl = 0s; }, "--event-ttl: 0 would mean for ever"},
       {[](DaemonOptions* o) { o->request_timeout = 0s; }, "--request-timeout: must be from"},
-      {[](DaemonOptions* o) { o->history = 0s; }, "--history: must be from"},
+      {[](DaemonOptions* o) { o->watch_window = 0s; }, "--watch-window: must be from"},
       {[](DaemonOptions* o) { o->cors_allowed_origins = {"x"}; }, "--cors-allowed-origins: \"x\""},
       {[](DaemonOptions* o) { o->max_disk_bytes = 1'000; },
        "--max-disk-bytes: must be 0, for no limit, or at least 64Mi"},

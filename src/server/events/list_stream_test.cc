@@ -130,7 +130,7 @@ class ListStreamTest : public testing::Test {
     options.schema = MakeEventSchema([](const Event&) { return seconds(36000); });
     options.clock = &clock_;
     options.background = false;
-    options.history = seconds(10);
+    options.watch_window = seconds(10);
     return options;
   }()};
   Executor executor_{{.threads = 0, .clock = &clock_}};

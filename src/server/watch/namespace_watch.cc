@@ -223,7 +223,7 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
   }
 
   // Reads which namespaces there are and watches from there on. What has changed since an earlier
-  // watch, whose history was lost, is sent.
+  // watch, whose changes were lost, is sent.
   void Sync() {
     namespaces_->Read([self = weak_from_this()](const Result<NamespaceList>& list) {
       Enter(self, [&](State& state) { list ? state.Synced(*list) : state.RetryLater(); });

@@ -279,7 +279,7 @@ void EtcdCache::OnWatchBatch(Result<EtcdWatchBatch> batch) {
     if (table_ && table_->memory_bytes() >= options_.max_bytes) {
       // Trim the watch window first; most reads do not need it.
       while (table_->memory_bytes() >= options_.max_bytes &&
-             !table_->Compact(now, table_->history_bytes() / 2).empty()) {
+             !table_->Compact(now, table_->watch_window_bytes() / 2).empty()) {
       }
       if (table_->memory_bytes() >= options_.max_bytes) {
         dropped.swap(table_);

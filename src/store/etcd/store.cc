@@ -94,8 +94,8 @@ EtcdStore::EtcdStore(StoreOptions options, EtcdStoreOptions etcd)
                              .end = cached_end_,
                              .max_bytes = etcd_.max_cache_bytes,
                              .max_watch_window_bytes =
-                                 std::min(options_.max_history_bytes, etcd_.max_cache_bytes / 4),
-                             .watch_window = options_.history,
+                                 std::min(options_.max_watch_window_bytes, etcd_.max_cache_bytes / 4),
+                             .watch_window = options_.watch_window,
                              .executor = readers_.get(),
                              .log = etcd_.log},
           EtcdCache::Source{
@@ -412,7 +412,7 @@ Result<Watch::Batch> EtcdStore::ReadChanges(const std::string& prefix, Revision 
                                             std::size_t max) {
   if (auto batch = cache_->ReadLog(prefix, after, max)) return *std::move(batch);
 
-  // Reads etcd's own history with a temporary watch.
+  // Reads etcd's old revisions with a temporary watch.
   struct Received {
     std::vector<std::shared_ptr<const Change>> changes{};
     Revision revision = 0;

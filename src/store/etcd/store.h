@@ -68,7 +68,7 @@ struct EtcdStoreOptions {
 //
 // In each interval one replica compacts etcd, kube-apiservers included; see CompactHistory().
 //
-// The options' `max_bytes` is not used here, and `history` only for the cache.
+// The options' `max_bytes` is not used here, and `watch_window` only for the cache.
 //
 // Thread-safe.
 class EtcdStore final : public Store {

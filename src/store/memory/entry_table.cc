@@ -56,7 +56,8 @@ Page PageMaker::Finish() {
 }
 
 std::uint64_t EntryTable::memory_bytes() const {
-  return live_bytes_ + history_bytes_ + entries_ * kEntryOverhead + log_.size() * kChangeOverhead;
+  return live_bytes_ + watch_window_bytes_ + entries_ * kEntryOverhead +
+         log_.size() * kChangeOverhead;
 }
 
 const EntryTable::Version* EntryTable::Newest(std::string_view key) const {
@@ -117,20 +118,20 @@ void EntryTable::Apply(std::shared_ptr<const Change> change, Facts facts) {
   const Kept* const old = versions.empty() ? nullptr : &versions.rbegin()->second;
   const bool lives = old != nullptr && old->value;
   if (change->deleted() && !lives) return;
-  std::size_t history = name.size();
+  std::size_t window_bytes = name.size();
   if (lives) {
-    history += SizeOf(name, old->value);
+    window_bytes += SizeOf(name, old->value);
     TakeAway(name, *old);
   }
   Insert(*key, {change->revision(), change->current().value, facts.written, facts.expires},
          std::move(facts.index));
-  history_bytes_ += history;
-  log_.push_back({std::move(change), facts.written, history});
+  watch_window_bytes_ += window_bytes;
+  log_.push_back({std::move(change), facts.written, window_bytes});
 }
 
 void EntryTable::Load(Entry entry, Facts facts) {
   const auto [key, is_new] = keys_.try_emplace(std::move(entry.key));
-  HERALD_CHECK(is_new && log_.empty(), "what is loaded has no history");
+  HERALD_CHECK(is_new && log_.empty(), "loaded entries have no old versions");
   Insert(*key, {entry.revision, std::move(entry.value), facts.written, facts.expires},
          std::move(facts.index));
 }
@@ -176,7 +177,7 @@ Status EntryTable::CheckRevision(Revision at) const {
   }
   if (at < compacted_) {
     return Status(StatusReason::kExpired, "revision " + std::to_string(at) +
-                                              " is no longer kept: history begins at " +
+                                              " is no longer kept: the watch window begins at " +
                                               std::to_string(compacted_));
   }
   return Status();
@@ -269,7 +270,7 @@ Result<Watch::Batch> EntryTable::ReadLog(std::string_view prefix, Revision after
                                          std::size_t max) const {
   if (after < compacted_) {
     return Status(StatusReason::kExpired, "changes after revision " + std::to_string(after) +
-                                              " are no longer kept: history begins at " +
+                                              " are no longer kept: the watch window begins at " +
                                               std::to_string(compacted_));
   }
   Watch::Batch batch;
@@ -292,7 +293,7 @@ std::vector<std::shared_ptr<const Change>> EntryTable::Compact(WallTime keep_fro
                                                                std::uint64_t max_bytes) {
   std::vector<std::shared_ptr<const Change>> gone;
   while (!log_.empty() && gone.size() < kChunk &&
-         (log_.front().written < keep_from || history_bytes_ > max_bytes)) {
+         (log_.front().written < keep_from || watch_window_bytes_ > max_bytes)) {
     const Change& change = *log_.front().change;
     if (!pinned_.empty() && change.revision() > *pinned_.begin()) break;
     // The version that this change replaced stood up to here only.
@@ -305,7 +306,7 @@ std::vector<std::shared_ptr<const Change>> EntryTable::Compact(WallTime keep_fro
     if (change.deleted()) versions.erase(versions.begin());
     if (versions.empty()) keys_.erase(found);
     compacted_ = change.revision();
-    history_bytes_ -= log_.front().bytes;
+    watch_window_bytes_ -= log_.front().bytes;
     gone.push_back(std::move(log_.front().change));
     log_.pop_front();
   }

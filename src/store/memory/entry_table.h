@@ -86,8 +86,10 @@ class EntryTable {
   Revision revision() const { return revision_; }
   Revision compacted() const { return compacted_; }
   std::size_t entries() const { return entries_; }
-  std::uint64_t live_bytes() const { return live_bytes_; }        // keys and values that are there
-  std::uint64_t history_bytes() const { return history_bytes_; }  // and of those that were
+  std::uint64_t live_bytes() const { return live_bytes_; }  // keys and values that are there
+  std::uint64_t watch_window_bytes() const {
+    return watch_window_bytes_;
+  }  // and of those that were
   // What all of it takes in memory, roughly.
   std::uint64_t memory_bytes() const;
 
@@ -101,7 +103,7 @@ class EntryTable {
   // Makes a change; `facts` of a deletion are when it was. One of a key that is not there
   // any more only moves the revision. REQUIRES: its revision is not before revision()
   void Apply(std::shared_ptr<const Change> change, Facts facts);
-  // Puts an entry there that was written at some time up to revision(), without history.
+  // Puts an entry there that was written at some time up to revision(), without old versions.
   // REQUIRES: the key is not there, and nothing was applied yet
   void Load(Entry entry, Facts facts);
   // Nothing happened up to there.
@@ -135,8 +137,8 @@ class EntryTable {
   // WatchHub::Reader.
   Result<Watch::Batch> ReadLog(std::string_view prefix, Revision after, std::size_t max) const;
 
-  // Forgets changes from before `keep_from`, or as many as make more than `max_bytes` of history,
-  // and the versions that ended with them. A part of them: call it until it gives none
+  // Forgets changes from before `keep_from`, or as many as make more than `max_bytes` of old
+  // versions, and the versions that ended with them. A part of them: call it until it gives none
   // back, and destroy what it gives without the lock.
   std::vector<std::shared_ptr<const Change>> Compact(WallTime keep_from, std::uint64_t max_bytes);
 
@@ -179,7 +181,7 @@ class EntryTable {
     std::vector<Index::const_iterator> rows{};
     DueTimes::iterator due{};  // while it lives
   };
-  // The last one is the state now; those before are history.
+  // The last one is the state now; those before are old versions.
   using Versions = std::map<Revision, Kept>;
   using Keys = std::map<std::string, Versions, std::less<>>;
 
@@ -206,8 +208,8 @@ class EntryTable {
   std::deque<Logged> log_;
   std::size_t entries_ = 0;
   std::uint64_t live_bytes_ = 0;
-  std::uint64_t history_bytes_ = 0;
-  // Revisions at which a read is under way; history from there on stays.
+  std::uint64_t watch_window_bytes_ = 0;
+  // Revisions at which a read is under way; versions from there on stay.
   std::multiset<Revision> pinned_;
 };
 

@@ -85,7 +85,7 @@ TEST_F(EntryTableTest, AppliesSeveralChangesOfOneRevision) {
   EXPECT_EQ(log->revision, 14);
 }
 
-TEST_F(EntryTableTest, ForgetsHistoryButNotWhatARevisionInUseNeeds) {
+TEST_F(EntryTableTest, CompactsOldVersionsButNotThoseThatAReadNeeds) {
   table_.Load({"/a", Value("v"), 3}, Facts(0, 60));
   Put("/a", 11, Facts(1, 60));
   Put("/a", 12, Facts(2, 60));
@@ -97,7 +97,7 @@ TEST_F(EntryTableTest, ForgetsHistoryButNotWhatARevisionInUseNeeds) {
   EXPECT_EQ(table_.compacted(), 11);
   table_.Unpin(11);
   EXPECT_EQ(table_.Compact(At(100), 1 << 20).size(), 1u);
-  EXPECT_EQ(table_.history_bytes(), 0u);
+  EXPECT_EQ(table_.watch_window_bytes(), 0u);
   EXPECT_EQ(Keys(12), Strings{"/a"});
 }
 
@@ -113,7 +113,7 @@ TEST_F(EntryTableTest, FindsAKeyByWhatItWasFoundByAtARevisionOnceEach) {
   EXPECT_EQ(Keys(12, "y"), Strings{"/a"});
   EXPECT_EQ(Keys(13, "y"), Strings{});
   EXPECT_EQ(Keys(14, "x"), Strings{"/a"});
-  // History takes its rows with it, and none of the new version's.
+  // Old versions take their rows with them, and none of the new version's.
   EXPECT_EQ(table_.Compact(At(3), 1 << 20).size(), 3u);
   EXPECT_EQ(Keys(14, "x"), Strings{"/a"});
   EXPECT_EQ(Keys(14, "y"), Strings{});

@@ -232,11 +232,11 @@ void MemoryStore::Evict() {
 void MemoryStore::Compact() {
   const std::optional<WallTime> now = clock_guard_.Look();
   // Without a clock that can be believed, only the bytes count.
-  const WallTime keep_from = now ? *now - options_.history : WallTime();
+  const WallTime keep_from = now ? *now - options_.watch_window : WallTime();
   for (;;) {
     std::vector<std::shared_ptr<const Change>> gone;  // destroyed without the lock
     MutexLock lock(mu_);
-    gone = table_.Compact(keep_from, options_.max_history_bytes);
+    gone = table_.Compact(keep_from, options_.max_watch_window_bytes);
     if (gone.empty()) return;
     hub_.Compacted(table_.compacted());
     lock.Unlock();

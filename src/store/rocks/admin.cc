@@ -253,7 +253,7 @@ class Checker {
         Fault(name + " will never expire");
       }
     } else {
-      history_bytes_ += EntryBytes(parsed.key.size(), version.value.size());
+      watch_window_bytes_ += EntryBytes(parsed.key.size(), version.value.size());
     }
   }
 
@@ -280,7 +280,7 @@ class Checker {
       }
       const std::string key(log->key);
       if (*revision > state_.compacted) {
-        history_bytes_ += LogBytes(key.size());
+        watch_window_bytes_ += LogBytes(key.size());
         const Revision before = std::max(last, state_.compacted);
         if (*revision != before + 1) {
           Fault(fmt::format("the log has no revision {}", before + 1));
@@ -336,9 +336,9 @@ class Checker {
       Fault(fmt::format("the store counts {} bytes of entries and has {}", state_.live_bytes,
                         live_bytes_));
     }
-    if (state_.history_bytes != history_bytes_) {
-      Fault(fmt::format("the store counts {} bytes of history and has {}", state_.history_bytes,
-                        history_bytes_));
+    if (state_.watch_window_bytes != watch_window_bytes_) {
+      Fault(fmt::format("the store counts {} bytes in the watch window and has {}",
+                        state_.watch_window_bytes, watch_window_bytes_));
     }
   }
 
@@ -360,7 +360,7 @@ class Checker {
   std::set<std::pair<std::uint8_t, std::string>> newer_entries_;
   std::uint64_t expected_index_rows_ = 0;
   std::uint64_t live_bytes_ = 0;
-  std::uint64_t history_bytes_ = 0;
+  std::uint64_t watch_window_bytes_ = 0;
 };
 
 // So that what was copied survives the power as the original did.

@@ -60,9 +60,9 @@ struct AcceptedLoss {
 };
 
 // Makes a store usable again that is refused because it has lost acknowledged writes, which stay
-// lost. Its revisions continue beyond every lost one, and its history is compacted, so clients that
-// have seen a lost write get kExpired and list again. kInvalid where nothing is known to be lost.
-// `schema` must be the one that the store was written with.
+// lost. Its revisions continue beyond every lost one, and its old versions are compacted, so
+// clients that have seen a lost write get kExpired and list again. kInvalid where nothing is known
+// to be lost. `schema` must be the one that the store was written with.
 Result<AcceptedLoss> AcceptLoss(const std::filesystem::path& directory, const Schema& schema);
 
 }  // namespace herald::store

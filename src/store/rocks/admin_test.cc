@@ -30,7 +30,7 @@ class AdminTest : public testing::Test {
   AdminTest() {
     options_.clock = &clock_;
     options_.background = false;
-    options_.history = std::chrono::seconds(100);
+    options_.watch_window = std::chrono::seconds(100);
     options_.schema.index = [](std::string_view, std::string_view value) {
       return std::vector<IndexEntry>{{1, std::string(value.substr(0, 4))}, {2, "all"}};
     };
@@ -66,7 +66,7 @@ class AdminTest : public testing::Test {
     });
     return done.get_future().get();
   }
-  // A store with some of everything: history, deletions, expiries, compaction.
+  // A store with some of everything: old versions, deletions, expiries, compaction.
   void Fill(Store& store) {
     for (int i = 0; i < 50; ++i) Put(store, "/a/" + std::to_string(i), std::to_string(i % 7));
     for (int i = 0; i < 20; ++i) Put(store, "/short/" + std::to_string(i), "v");
@@ -105,7 +105,7 @@ TEST_F(AdminTest, FindsAWholeStoreWhole) {
   const CheckReport report = Check(store_);
   EXPECT_TRUE(report.ok()) << FaultsOf(report);
   EXPECT_EQ(report.entries, 60u);
-  EXPECT_GT(report.versions, report.entries) << "history counts, too";
+  EXPECT_GT(report.versions, report.entries) << "old versions count, too";
   EXPECT_LT(report.index_rows, 2 * report.versions) << "what did not change stands there once";
   EXPECT_GT(report.files, 0u);
 }
@@ -319,7 +319,7 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
          batch.Put(db.meta(), ToSlice(kStateKey), EncodeState(state));
        },
        "the store counts 3 entries and has 2"},
-      {"history was not compacted",
+      {"old versions were not compacted",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          State state = db.state();
          state.compacted = 2;

@@ -228,13 +228,16 @@ Status CannotOpen(const std::filesystem::path& directory, const rocksdb::Status&
 Status FromRocks(const rocksdb::Status& status) {
   if (status.ok()) return Status();
   if (status.IsCorruption()) return Status(StatusReason::kCorruption, status.ToString());
-  if (status.IsIncomplete()) return Status(StatusReason::kCancelled, "not in memory");
   return Status(StatusReason::kServiceUnavailable, status.ToString());
+}
+
+rocksdb::Env* EnvOf(const RocksDbOptions& options) {
+  return options.env != nullptr ? options.env : rocksdb::Env::Default();
 }
 
 rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
   rocksdb::Options rocks;
-  rocks.env = options.env != nullptr ? options.env : rocksdb::Env::Default();
+  rocks.env = EnvOf(options);
   rocks.create_if_missing = options.create;
   rocks.create_missing_column_families = true;
   // A torn record at the very end is what a crash leaves of a write that nobody was told of.

@@ -95,11 +95,13 @@ class RocksDb {
 // The room that the files of a directory take, without those of its subdirectories.
 std::uint64_t DirectoryBytes(const std::filesystem::path& directory);
 
+// The environment of the options, or the machine's.
+rocksdb::Env* EnvOf(const RocksDbOptions& options);
+
 // The settings that files are read with.
 rocksdb::Options MakeRocksOptions(const RocksDbOptions& options);
 
-// RocksDB's failure as ours. kCancelled: what was asked for is not in memory, and the
-// caller did not want to go to the disk for it.
+// Converts RocksDB's status: kCorruption, or kServiceUnavailable for any other error.
 Status FromRocks(const rocksdb::Status& status);
 
 inline rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }

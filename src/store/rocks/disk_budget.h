@@ -11,13 +11,13 @@ namespace herald::store {
 // a compaction reads while it writes their successors. So these are made small enough, and the
 // entries have to leave room for them.
 //
-//   0 ------------------ evict_to ---- evict_above ---- refuse_above -- cap
+//   0 ------------------ evict_to ---- evict_above ---- reject_above -- cap
 //        entries                |           |                |
 //        eviction deletes down to here      |                |
 //        eviction begins -------------------'                |
 //        new entries are refused until there is room --------'
 //
-// Between evict_above and refuse_above clients write while room is made. Behind it only what is
+// Between evict_above and reject_above clients write while room is made. Behind it only what is
 // under way is still written, so the cap holds.
 //
 // A value. Immutable.
@@ -37,10 +37,10 @@ struct DiskBudget {
 
   std::uint64_t evict_to = UINT64_MAX;
   std::uint64_t evict_above = UINT64_MAX;
-  std::uint64_t refuse_above = UINT64_MAX;
+  std::uint64_t reject_above = UINT64_MAX;
   // The size is looked at each time that so much has been written.
-  std::uint64_t look_every = UINT64_MAX;
-  std::uint64_t max_history_bytes = UINT64_MAX;
+  std::uint64_t measure_every = UINT64_MAX;
+  std::uint64_t max_watch_window_bytes = UINT64_MAX;
 
   DiskBudget() = default;
   // 0: no cap.
@@ -55,15 +55,16 @@ struct DiskBudget {
     batch_bytes = std::min<std::size_t>(batch_bytes, cap / 128);
     info_log_bytes = std::min<std::size_t>(info_log_bytes, cap / 64);
     manifest_bytes = std::min<std::size_t>(manifest_bytes, cap / 256);
-    look_every = std::min<std::uint64_t>(16u << 20, cap / 128);
+    measure_every = std::min<std::uint64_t>(16u << 20, cap / 128);
     // The largest compaction is that of all new files with the first level. Beyond a few GiB it
     // does not grow with the cap.
     const std::uint64_t reserve = std::min<std::uint64_t>(1ull << 30, cap * 35 / 100);
     evict_above = cap - reserve;
     evict_to = evict_above / 4 * 3;
-    refuse_above = cap - reserve * 7 / 10;
-    // History is the first to go when room is needed, and should not be most of what there is.
-    max_history_bytes = cap / 4;
+    reject_above = cap - reserve * 7 / 10;
+    // The watch window is the first to go when room is needed, and should not be most of what there
+    // is.
+    max_watch_window_bytes = cap / 4;
   }
 };
 

@@ -279,7 +279,7 @@ std::string EncodeState(const State& state) {
   AppendFixed64(static_cast<std::uint64_t>(state.compacted), row);
   AppendFixed64(state.entries, row);
   AppendFixed64(state.live_bytes, row);
-  AppendFixed64(state.history_bytes, row);
+  AppendFixed64(state.watch_window_bytes, row);
   AppendTime(state.complete_since, row);
   return Sealed(kStateKey, std::move(row));
 }
@@ -292,7 +292,7 @@ std::optional<State> DecodeState(std::string_view row) {
   state.compacted = reader.ReadRevision();
   state.entries = reader.Fixed64();
   state.live_bytes = reader.Fixed64();
-  state.history_bytes = reader.Fixed64();
+  state.watch_window_bytes = reader.Fixed64();
   state.complete_since = reader.Time();
   if (!reader.done() || state.compacted > state.revision) return std::nullopt;
   return state;

@@ -109,8 +109,8 @@ struct State {
   Revision revision = 0;
   Revision compacted = 0;
   std::uint64_t entries = 0;
-  std::uint64_t live_bytes = 0;     // see EntryBytes()
-  std::uint64_t history_bytes = 0;  // see EntryBytes()
+  std::uint64_t live_bytes = 0;          // see EntryBytes()
+  std::uint64_t watch_window_bytes = 0;  // see EntryBytes()
   WallTime complete_since{};
 
   bool operator==(const State&) const = default;
@@ -134,11 +134,11 @@ inline constexpr std::string_view kClockKey = "clock";
 std::string EncodeClock(const ClockRecord& record);
 std::optional<ClockRecord> DecodeClock(std::string_view row);
 
-// What an entry counts for in `live_bytes` and, once it is replaced, in `history_bytes`:
+// What an entry counts for in `live_bytes` and, once it is replaced, in `watch_window_bytes`:
 // its value, its key in the rows that repeat it, and what else those hold. An estimate
 // that depends on nothing but these two sizes, so that what was added can be taken away.
 std::uint64_t EntryBytes(std::size_t key_size, std::size_t value_size);
-// What a row of the log counts for in `history_bytes`.
+// What a row of the log counts for in `watch_window_bytes`.
 std::uint64_t LogBytes(std::size_t key_size);
 
 }  // namespace herald::store

@@ -9,22 +9,22 @@
 namespace herald::store {
 namespace {
 
-using Keys = RecentEntries::Standings;
+using Keys = KeyStates;
 
 constexpr RecentEntries::Limits kThree{.created = 3, .rewritten = 3, .bytes = 1'000};
 
 // As it is after a write that was not the key's first one.
-RocksReader::Standing At(Revision revision, const std::string& value = "v") {
+KeyState At(Revision revision, const std::string& value = "v") {
   return {.revision = revision, .value = std::make_shared<const std::string>(value)};
 }
-RocksReader::Standing CreatedAt(Revision revision) {
-  RocksReader::Standing standing = At(revision);
-  standing.created = revision;
-  return standing;
+KeyState CreatedAt(Revision revision) {
+  KeyState state = At(revision);
+  state.created = revision;
+  return state;
 }
 
 Revision RevisionOf(const RecentEntries& recent, const std::string& key) {
-  const std::optional<RocksReader::Standing> found = recent.Find(key);
+  const std::optional<KeyState> found = recent.Find(key);
   return found ? found->revision : 0;
 }
 

@@ -93,7 +93,7 @@ class RocksStoreTest : public testing::Test {
 class RocksRowsTest : public RocksStoreTest {
  protected:
   RocksRowsTest() {
-    options_.history = std::chrono::seconds(60);
+    options_.watch_window = std::chrono::seconds(60);
     options_.schema.index = [](std::string_view, std::string_view value) {
       return std::vector<IndexEntry>{{1, std::string(value.substr(0, 1))}, {2, "all"}};
     };
@@ -208,7 +208,7 @@ TEST_F(RocksRowsTest, AnIndexHasARowForEachChangeOfItsValueAndNoMore) {
   ASSERT_TRUE(Put("/k", "c7"));
   clock_.Advance(std::chrono::seconds(31));
   store_->Maintain();
-  EXPECT_EQ(Reopen().index_rows, 3u) << "of what stood at the beginning of history, and since";
+  EXPECT_EQ(Reopen().index_rows, 3u) << "of the state at the start of the watch window, and since";
   EXPECT_EQ(ListBy(1, "a", 6), "/k=a6 ");
   EXPECT_EQ(ListBy(2, "all"), "/k=c7 ");
   Delete("/k");
@@ -746,7 +746,7 @@ TEST_F(RocksStoreTest, FailsAWriteThatIsRefusedWhileTheStoreRecovers) {
     } else if (step == "reopened") {
       reopened.Set();
       refused.Wait();
-    } else if (step == "refused") {
+    } else if (step == "rejected") {
       refused.Set();
       recovered.Wait();
     }
@@ -1136,7 +1136,7 @@ TEST_F(RocksReadTest, DoesNotCountMoreThanSoMany) {
 // ---- threads ----
 
 TEST_F(RocksStoreTest, AnswersLongAndShortReadsWhileItWritesAndCompacts) {
-  options_.history = std::chrono::seconds(0);
+  options_.watch_window = std::chrono::seconds(0);
   options_.schema.index = [](std::string_view, std::string_view value) {
     return std::vector<IndexEntry>{{1, std::string(value)}};
   };

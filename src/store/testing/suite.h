@@ -44,7 +44,7 @@ namespace herald::store {
 struct StoreCapabilities {
   bool dense_revisions = true;  // no gaps, and the first write of a new store is 1
   bool fake_clock = true;       // times are those of StoreOptions::clock
-  bool own_compaction = true;   // Maintain() compacts by StoreOptions::history
+  bool own_compaction = true;   // Maintain() compacts by StoreOptions::watch_window
   bool size_cap = true;         // honours StoreOptions::max_bytes
   bool in_order = true;         // of several writes under way the first to be asked for wins
   bool persistent = false;      // a second Open() of a harness finds what the first one wrote
@@ -126,7 +126,7 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
   StoreSuite() : harness_(GetParam().make()), capabilities_(harness_->capabilities()) {
     options_.clock = &clock_;
     options_.background = false;
-    options_.history = std::chrono::minutes(5);
+    options_.watch_window = std::chrono::minutes(5);
     options_.schema.index = [](std::string_view, std::string_view value) {
       return SuiteValues::Index(value);
     };
@@ -700,7 +700,7 @@ TEST_P(StoreSuite, ACancelledReadEnds) {
 
 // Writes at random and then reads at random, against a model that is nothing but the list of all
 // writes.
-TEST_P(StoreSuite, ReadsWhatAModelReadsAfterARandomHistory) {
+TEST_P(StoreSuite, ReadsWhatAModelReadsAfterRandomWrites) {
   struct Step {
     Revision revision;
     std::string key;
@@ -1112,7 +1112,7 @@ TEST_P(StoreSuite, ExpiresNothingAfterAJumpOfTheClockUntilItIsSteady) {
   EXPECT_TRUE(Get("/a"));
   EXPECT_EQ(store().Stats().clock_jumps, 1u);
   EXPECT_TRUE(store().Stats().expiry_held);
-  EXPECT_TRUE(SuiteWatch(store(), "/", before).error().ok()) << "history is kept as well";
+  EXPECT_TRUE(SuiteWatch(store(), "/", before).error().ok()) << "the watch window is kept as well";
 
   // Set right in time: nothing is lost.
   clock_.Advance(std::chrono::minutes(5));
@@ -1180,9 +1180,9 @@ TEST_P(StoreSuite, KeepsForEverWhatLivesLongerThanTimeCanSay) {
   EXPECT_TRUE(Get("/a"));
 }
 
-// ---- history and its end ----
+// ---- the watch window and its end ----
 
-TEST_P(StoreSuite, KeepsHistoryForItsTimeAndThenSaysThatItIsGone) {
+TEST_P(StoreSuite, KeepsTheWatchWindowForItsTimeAndThenReturnsExpired) {
   HERALD_NEEDS(own_compaction);
   const Revision first = Put("/a", "1").revision;
   const Revision second = Put("/a", "2").revision;
@@ -1244,9 +1244,9 @@ TEST_P(StoreSuite, KeepsIndexesOfLiveEntriesThroughCompaction) {
   EXPECT_EQ(store().Stats().entries, 1u);
 }
 
-TEST_P(StoreSuite, KeepsNoMoreHistoryThanItsBytes) {
+TEST_P(StoreSuite, KeepsNoMoreOfTheWatchWindowThanItsBytes) {
   HERALD_NEEDS(own_compaction);
-  options_.max_history_bytes = 100'000;
+  options_.max_watch_window_bytes = 100'000;
   for (int i = 0; i < 300; ++i) Put("/a", std::string(1'000, 'x') + std::to_string(i));
   store().Maintain();
   const Revision compacted = store().Stats().compacted;
