@@ -76,7 +76,7 @@ TEST(Authenticate, WaitsForAnAuthenticatorAndThenAsksTheNext) {
   remote.waiting.clear();  // they keep the list, and with it the authenticator
 }
 
-TEST(TokenAuthenticator, KnowsUserUidAndGroups) {
+TEST(TokenAuthenticator, ReadsUserUidAndGroups) {
   const auto ways =
       Tokens("# people\nsecret-1,alice,17,\"system:masters, ops\"\r\n\nsecret-2,bob,\n");
   const Result<User> alice =
@@ -89,7 +89,7 @@ TEST(TokenAuthenticator, KnowsUserUidAndGroups) {
   EXPECT_EQ(bob->name, "bob");
 }
 
-TEST(TokenAuthenticator, TakesATokenThatAWebSocketNamesAsASubprotocol) {
+TEST(TokenAuthenticator, AcceptsATokenInAWebSocketSubprotocol) {
   const auto ways = Tokens("secret?>1,alice,17\n");
   const std::string token = "base64url.bearer.authorization.k8s.io.c2VjcmV0Pz4x";
   struct Case {
@@ -111,7 +111,7 @@ TEST(TokenAuthenticator, TakesATokenThatAWebSocketNamesAsASubprotocol) {
             (std::vector<std::string>{"mine", "yours"}));
 }
 
-TEST(TokenAuthenticator, RefusesWrongAndMissingTokens) {
+TEST(TokenAuthenticator, RejectsWrongAndMissingTokens) {
   const auto ways = Tokens("secret-1,alice,17\n");
   for (const http::Headers& headers :
        {http::Headers{}, http::Headers{{"authorization", "Bearer secret"}},
@@ -124,7 +124,7 @@ TEST(TokenAuthenticator, RefusesWrongAndMissingTokens) {
   }
 }
 
-TEST(TokenAuthenticator, NamesTheBadLine) {
+TEST(TokenAuthenticator, ReportsTheNumberOfAnInvalidLine) {
   struct Case {
     const char* csv;
     const char* message;
@@ -140,7 +140,7 @@ TEST(TokenAuthenticator, NamesTheBadLine) {
     EXPECT_EQ(MakeTokenAuthenticator(c.csv, "t").error().message(), c.message);
 }
 
-TEST(CertificateAuthenticator, RefusesAFileWithoutCertificates) {
+TEST(CertificateAuthenticator, RejectsAFileWithoutCertificates) {
   EXPECT_FALSE(MakeCertificateAuthenticator("not PEM").has_value());
   EXPECT_FALSE(MakeRequestHeaderAuthenticator({}).has_value());
 }
@@ -170,7 +170,7 @@ http::Peer PeerWith(std::string anchor, std::string name, std::vector<std::strin
   return peer;
 }
 
-TEST(CertificateAuthenticator, TakesNamesFromCertificatesOfItsOwnCaOnly) {
+TEST(CertificateAuthenticator, AcceptsOnlyCertificatesSignedByItsCa) {
   const AuthenticatorsPtr ways = List(*MakeCertificateAuthenticator(kCa));
   const Result<User> user =
       Authenticate(ways, {}, PeerWith(std::string(kCaSha256), "node-1", {"system:nodes"}));
@@ -185,7 +185,7 @@ TEST(CertificateAuthenticator, TakesNamesFromCertificatesOfItsOwnCaOnly) {
 }
 
 // A connection may outlast the certificate with which it was opened.
-TEST(CertificateAuthenticator, ACertificateCountsWhileItIsValid) {
+TEST(CertificateAuthenticator, AcceptsACertificateOnlyWhileItIsValid) {
   using std::chrono::seconds;
   FakeClock clock{WallTime(seconds(1'000))};
   http::Peer peer = PeerWith(std::string(kCaSha256), "jane", {});
@@ -220,7 +220,7 @@ TEST(CertificateAuthenticator, ACertificateCountsWhileItIsValid) {
   expect(true);
 }
 
-TEST(RequestHeaderAuthenticator, BelievesTheProxyAndNobodyElse) {
+TEST(RequestHeaderAuthenticator, TrustsTheHeadersOfAllowedProxiesOnly) {
   const AuthenticatorsPtr ways = List(
       *MakeRequestHeaderAuthenticator({.ca = std::string(kCa), .allowed_names = {"front-proxy"}}));
   const http::Request request = WithHeaders(
@@ -237,7 +237,7 @@ TEST(RequestHeaderAuthenticator, BelievesTheProxyAndNobodyElse) {
       Authenticate(ways, {}, PeerWith(std::string(kCaSha256), "front-proxy", {})).has_value());
 }
 
-TEST(RequestHeaderAuthenticator, TheProxyMaySayThatAUserIsNotAuthenticated) {
+TEST(RequestHeaderAuthenticator, KeepsTheGroupSystemUnauthenticatedOfTheProxy) {
   const AuthenticatorsPtr ways = List(*MakeRequestHeaderAuthenticator({.ca = std::string(kCa)}));
   const auto groups = [&](http::Headers headers) {
     return Authenticate(ways, WithHeaders(std::move(headers)),

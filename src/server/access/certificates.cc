@@ -228,7 +228,7 @@ Result<std::string> ReadPrivateFile(const std::string& file) {
   if (stat(file.c_str(), &info) != 0) return FileError("read", file);
   if ((info.st_mode & (S_IROTH | S_IWOTH)) != 0)
     return Status(StatusReason::kBadRequest,
-                  fmt::format("{} has mode {:04o}, so everybody on this machine can {} it; run: "
+                  fmt::format("{} has mode {:04o}, so every user on this machine can {} it; run: "
                               "chmod o-rwx {}",
                               file, info.st_mode & 07777,
                               (info.st_mode & S_IROTH) != 0 ? "read" : "write", file));

@@ -60,7 +60,7 @@ TEST(Impersonation, IsNotAttemptedWithoutHeaders) {
   }
 }
 
-TEST(Impersonation, GroupsUidAndExtraNeedAUser) {
+TEST(Impersonation, RejectsGroupsUidAndExtraWithoutAUser) {
   struct Case {
     http::Headers headers;
     const char* user;
@@ -134,7 +134,7 @@ TEST(Impersonation, ChecksEveryPartOfAUser) {
   }
 }
 
-TEST(Impersonation, TheFirstModeThatAppliesWordsTheRefusal) {
+TEST(Impersonation, ReportsTheDenialOfTheFirstModeThatApplies) {
   const Outcome user = Decide({{"impersonate-user", "bob"}}, {});
   EXPECT_EQ(user.checks, (std::vector<std::string>{"impersonate-on:user-info:list /events ns/",
                                                    "impersonate /users /bob"}));
@@ -153,7 +153,7 @@ TEST(Impersonation, TheFirstModeThatAppliesWordsTheRefusal) {
             "\"users\" in API group \"\" at the cluster scope");
 }
 
-TEST(Impersonation, ADenialMayHaveAReason) {
+TEST(Impersonation, AddsTheReasonOfTheAuthorizerToTheDenial) {
   http::Headers headers{{"impersonate-user", "bob"}};
   auto taken = Impersonation::Take(&headers, kRequestor, kListEvents);
   ASSERT_TRUE(taken.has_value() && taken->has_value());
@@ -164,7 +164,7 @@ TEST(Impersonation, ADenialMayHaveAReason) {
       (*taken)->TakeResult().error().message().ends_with("in the namespace \"ns\": because"));
 }
 
-TEST(Impersonation, KnowsTheGroupsOfServiceAccountsAndNodes) {
+TEST(Impersonation, AddsTheGroupsOfServiceAccountsAndNodes) {
   const Outcome account = AllowAll({{"impersonate-user", "system:serviceaccount:ci:robot"}});
   EXPECT_EQ(account.checks,
             (std::vector<std::string>{
@@ -220,7 +220,7 @@ TEST(Impersonation, AServiceAccountMayActAsTheNodeItRunsOn) {
               "impersonate-on:arbitrary-node:list /events ns/");
 }
 
-TEST(Impersonation, AddsTheGroupThatSaysWhetherAUserIsAuthenticated) {
+TEST(Impersonation, AddsSystemAuthenticatedOrSystemUnauthenticated) {
   const auto groups = [](http::Headers headers) {
     return AllowAll(std::move(headers)).user->groups;
   };
@@ -260,7 +260,7 @@ TEST(Impersonation, ManyGroupsOrExtraValuesMayBeAllowedAtOnce) {
   EXPECT_EQ(extra.user->extra.size(), 2U);
 }
 
-TEST(Impersonation, AConstrainedModeRefusesWhatTheLegacyModeMayAllow) {
+TEST(Impersonation, ConstrainedModesDenyUsersThatTheLegacyModeMayAllow) {
   struct Case {
     http::Headers::Field field;
     const char* reason;

@@ -82,7 +82,7 @@ TEST_F(ControlSocketTest, AcceptsTheClock) {
   EXPECT_EQ(accepted_, 1);
 }
 
-TEST_F(ControlSocketTest, IsForItsOwnerAlone) {
+TEST_F(ControlSocketTest, OnlyTheOwnerMayConnect) {
   Listen();
   struct stat info{};
   ASSERT_EQ(::stat((data_dir_ / "control.sock").c_str(), &info), 0);
@@ -90,7 +90,7 @@ TEST_F(ControlSocketTest, IsForItsOwnerAlone) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST_F(ControlSocketTest, GoesWithTheServerAndReplacesWhatAKilledOneLeft) {
+TEST_F(ControlSocketTest, RemovesItsFilesAtStopAndThoseOfAKilledServerAtStart) {
   EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).Is(StatusReason::kNotFound));
   Listen();
   control_.reset();
@@ -114,7 +114,7 @@ TEST_F(ControlSocketTest, GoesWithTheServerAndReplacesWhatAKilledOneLeft) {
   EXPECT_FALSE(std::filesystem::exists(data_dir_ / "backup.tmp"));
 }
 
-TEST_F(ControlSocketTest, WorksWhereThePathIsTooLongForASocketAddress) {
+TEST_F(ControlSocketTest, SupportsPathsLongerThanASocketAddress) {
   data_dir_ = directory_.path() / std::string(100, 'd') / std::string(200, 'e');
   std::filesystem::create_directories(data_dir_);
   options_.data_dir = data_dir_;
@@ -126,7 +126,7 @@ TEST_F(ControlSocketTest, WorksWhereThePathIsTooLongForASocketAddress) {
   EXPECT_TRUE(std::filesystem::is_empty(data_dir_));
 }
 
-TEST_F(ControlSocketTest, RefusesWhatItDoesNotKnow) {
+TEST_F(ControlSocketTest, RejectsUnknownAndInvalidRequests) {
   Listen();
   const std::string unknown =
       "{\"status\":\"Failure\",\"message\":\"the server does not know this operation\"}\n";
@@ -139,7 +139,7 @@ TEST_F(ControlSocketTest, RefusesWhatItDoesNotKnow) {
   EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok()) << "and serves the next";
 }
 
-TEST_F(ControlSocketTest, DoesNotWaitForAClientThatSaysNothing) {
+TEST_F(ControlSocketTest, ClosesConnectionsOfClientsThatSendNothing) {
   options_.patience = 1ms;
   Listen();
   EXPECT_NE(Send("{\"operation\":").find("nothing was sent in time"), std::string::npos);
@@ -156,7 +156,7 @@ TEST_F(ControlSocketTest, StopsWhileClientsAreConnected) {
   ::close(waiting);
 }
 
-TEST_F(ControlSocketTest, KeepsOneBackupAtATimeUntilItsClientIsGone) {
+TEST_F(ControlSocketTest, KeepsOneBackupAtATimeUntilItsClientDisconnects) {
   Listen();
   const int client = Connect();
   const std::string request = "{\"operation\":\"backup\"}\n";
@@ -192,7 +192,7 @@ TEST_F(ControlSocketTest, ReportsWhyABackupFails) {
 
 // ---- a store that is written to ----
 
-TEST_F(ControlSocketTest, ABackupHasEveryWriteThatWasAcknowledgedBefore) {
+TEST_F(ControlSocketTest, ABackupContainsEveryWriteAcknowledgedBeforeIt) {
   store::RocksStoreOptions rocks;
   rocks.db.directory = data_dir_;
   auto opened = store::RocksStore::Open({}, rocks);
