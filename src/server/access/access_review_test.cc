@@ -45,7 +45,7 @@ class ReviewTest : public testing::Test {
     return responder;
   }
 
-  // Remembers what it was asked, and answers what the test says.
+  // Records the requests and returns the decision that the test sets.
   struct TestAuthorizer final : public Authorizer {
     void Authorize(const User& user, const RequestInfo& request, Done done) const override {
       EXPECT_EQ(user, kUser);

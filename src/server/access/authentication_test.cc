@@ -19,7 +19,7 @@ http::Request WithHeaders(http::Headers headers) {
 
 using AuthenticatorsPtr = std::shared_ptr<const Authenticators>;
 
-// The user that the authenticators name within the call.
+// Requires that the authenticators return within the call.
 Result<User> Authenticate(const AuthenticatorsPtr& authenticators, const http::Request& request,
                           const http::Peer& peer) {
   Result<User> found = Status(StatusReason::kUnknown, "not decided");
@@ -42,7 +42,7 @@ AuthenticatorsPtr Tokens(std::string_view csv) {
   return List();
 }
 
-// Decides when the test says so.
+// Keeps the callbacks, so that the test decides when they are called.
 class LateAuthenticator final : public Authenticator {
  public:
   void Authenticate(const http::Request&, const http::Peer&, Done done) const override {
@@ -73,7 +73,7 @@ TEST(Authenticate, WaitsForAnAuthenticatorAndThenAsksTheNext) {
   remote.waiting[1](std::optional<User>(User{"bob", "", {}}));
   remote.waiting[2](Status(StatusReason::kUnauthorized, "revoked"));
   EXPECT_EQ(names, (std::vector<std::string>{"alice", "bob", "revoked"}));
-  remote.waiting.clear();  // they keep the list, and with it the authenticator
+  remote.waiting.clear();  // the callbacks keep the list, and with it the authenticator, alive
 }
 
 TEST(TokenAuthenticator, ReadsUserUidAndGroups) {
@@ -134,7 +134,7 @@ TEST(TokenAuthenticator, ReportsTheNumberOfAnInvalidLine) {
       {"a,b,c\n,b,c\n", "t: line 2: the token is empty"},
       {"a,,c\n", "t: line 1: the user is empty"},
       {"a,b,c,\"x\n", "t: line 1: a quote is not closed"},
-      {"a,b,c\na,d,e\n", "t: line 2: the token was given before"},
+      {"a,b,c\na,d,e\n", "t: line 2: the token is also in an earlier line"},
   };
   for (const Case& c : cases)
     EXPECT_EQ(MakeTokenAuthenticator(c.csv, "t").error().message(), c.message);
@@ -145,7 +145,7 @@ TEST(CertificateAuthenticator, RejectsAFileWithoutCertificates) {
   EXPECT_FALSE(MakeRequestHeaderAuthenticator({}).has_value());
 }
 
-// A CA that was made for this test; its key is gone.
+// A CA created for this test. Its key was deleted.
 constexpr std::string_view kCa = R"(-----BEGIN CERTIFICATE-----
 MIIBezCCASGgAwIBAgIUbM4Te3/ZMybnVKU/zaNgKkHdMiwwCgYIKoZIzj0EAwIw
 EjEQMA4GA1UEAwwHdGVzdCBDQTAgFw0yNjExMTUyMzMyMTZaGA8yMTI2MTAyMjIz
@@ -184,7 +184,7 @@ TEST(CertificateAuthenticator, AcceptsOnlyCertificatesSignedByItsCa) {
   EXPECT_FALSE(Authenticate(ways, {}, {}).has_value());
 }
 
-// A connection may outlast the certificate with which it was opened.
+// A connection may stay open longer than its certificate is valid.
 TEST(CertificateAuthenticator, AcceptsACertificateOnlyWhileItIsValid) {
   using std::chrono::seconds;
   FakeClock clock{WallTime(seconds(1'000))};
@@ -209,7 +209,7 @@ TEST(CertificateAuthenticator, AcceptsACertificateOnlyWhileItIsValid) {
   expect(false);
   EXPECT_EQ(Authenticate(certificates, request, peer).error().code(), 401);
 
-  // Another kind of credentials on the same connection still counts.
+  // Other credentials on the same connection are still accepted.
   const Result<User> bob =
       Authenticate(certificates, WithHeaders({{"authorization", "Bearer t"}}), peer);
   ASSERT_TRUE(bob.has_value());

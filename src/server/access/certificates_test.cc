@@ -20,8 +20,8 @@ namespace {
 
 using std::chrono::hours;
 
-// What `openssl verify -x509_strict -purpose sslserver -CAfile anchors` says of the chain at a
-// time, the leaf being for `host`: "ok" or the reason.
+// The result of `openssl verify -x509_strict -purpose sslserver -CAfile anchors` for the chain and
+// `host` at the given time: "ok" or the error.
 std::string StrictlyVerified(std::string_view chain, std::string_view anchors, WallTime now,
                              const std::string& host = "localhost") {
   const std::vector<http::X509Ptr> certificates = http::ReadCertificates(chain);
@@ -60,7 +60,7 @@ class CertificatesTest : public testing::Test {
 
   const WallTime now_ = SystemClock().Now();
   const TemporaryDirectory directory_;
-  const std::string folder_ = directory_.path() / "certs";  // not there yet
+  const std::string folder_ = directory_.path() / "certs";  // does not exist yet
 };
 
 TEST_F(CertificatesTest, MakesACaAndAServerCertificateOnce) {
@@ -97,7 +97,7 @@ TEST_F(CertificatesTest, RenewsTheServerCertificateAndKeepsTheCa) {
   const KeyPair renewed = Make(later);
   EXPECT_NE(renewed.certificate, first.certificate);
   EXPECT_EQ(Text("ca.crt"), ca);
-  // Also for clients that were given the CA's certificate a long time ago.
+  // Clients with the original CA certificate accept it, too.
   EXPECT_EQ(StrictlyVerified(renewed.certificate, ca, later + hours(24 * 364)), "ok");
   EXPECT_EQ(Make(later).certificate, renewed.certificate);
 }

@@ -25,7 +25,7 @@ struct Outcome {
   Result<User> user = User();
 };
 
-// Puts all checks to an authorizer that allows the given ones, or everything.
+// Answers all checks: allows the given ones, or all.
 Outcome Decide(http::Headers headers, const std::set<std::string>& allowed,
                const User& requestor = kRequestor, bool everything = false) {
   Outcome outcome;
@@ -124,7 +124,7 @@ TEST(Impersonation, ChecksEveryPartOfAUser) {
   EXPECT_EQ(*old.user, alice);
   EXPECT_EQ(old.checks.size(), 1 + legacy.size());
 
-  // Without any one of them there is no user.
+  // If any one of them is denied, the request is denied.
   for (const std::vector<std::string>& mode : {constrained, legacy}) {
     for (const std::string& missing : mode) {
       std::set<std::string> allowed(mode.begin(), mode.end());
@@ -194,7 +194,7 @@ TEST(Impersonation, AddsTheGroupsOfServiceAccountsAndNodes) {
       Decide({{"impersonate-user", "system:node:n1"}}, {"impersonate /users /system:node:n1"});
   EXPECT_EQ(old_node.user->groups, (std::vector<std::string>{"system:authenticated"}));
 
-  // What is not a valid name is an ordinary user.
+  // Invalid names of nodes and service accounts are treated as ordinary users.
   for (const char* name : {"system:serviceaccount:ci:robot:x", "system:serviceaccount:ci",
                            "system:serviceaccount:CI:robot",
                            "system:serviceaccount:ci:", "system:node:", "system:node:A"}) {

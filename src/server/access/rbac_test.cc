@@ -12,7 +12,7 @@
 namespace herald::server {
 namespace {
 
-// A folder of manifests that lasts as long as the test.
+// A temporary directory for manifests.
 class RbacTest : public testing::Test {
  protected:
   void Write(const std::string& name, std::string_view text) {
@@ -116,7 +116,7 @@ TEST_F(RbacTest, ARoleBindingGrantsInItsNamespaceOnly) {
   EXPECT_FALSE(rbac.Allows(kRobot, Events("get", "", "", "a")));
 }
 
-// One binding to a role that may read everything.
+// A binding to a role that may read everything.
 std::string Readers(std::string_view kind, std::string_view subject) {
   std::string text = R"(
 apiVersion: rbac.authorization.k8s.io/v1
@@ -284,7 +284,7 @@ TEST_F(RbacTest, ABindingToAMissingRoleGrantsNothing) {
 TEST_F(RbacTest, RejectsInvalidManifests) {
   struct Case {
     const char* text;
-    const char* error;  // what the message must contain
+    const char* error;  // a part of the message
   };
   constexpr const char* kHead = "apiVersion: rbac.authorization.k8s.io/v1\n";
   const Case cases[] = {

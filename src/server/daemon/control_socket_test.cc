@@ -45,7 +45,7 @@ class ControlSocketTest : public testing::Test {
     ASSERT_TRUE(control) << control.error().ToString();
     control_ = *std::move(control);
   }
-  // What the server answers to these bytes, until it closes the connection.
+  // Sends `bytes` and returns what the server sends until it closes the connection.
   std::string Send(std::string_view bytes) const {
     const int fd = Connect();
     (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -97,7 +97,7 @@ TEST_F(ControlSocketTest, RemovesItsFilesAtStopAndThoseOfAKilledServerAtStart) {
   EXPECT_TRUE(std::filesystem::is_empty(data_dir_));
   EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).Is(StatusReason::kNotFound));
 
-  // A socket that nobody listens on, and a backup that nobody copies.
+  // The socket and the backup directory of a server that was killed.
   {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address{};
@@ -128,26 +128,25 @@ TEST_F(ControlSocketTest, SupportsPathsLongerThanASocketAddress) {
 
 TEST_F(ControlSocketTest, RejectsUnknownAndInvalidRequests) {
   Listen();
-  const std::string unknown =
-      "{\"status\":\"Failure\",\"message\":\"the server does not know this operation\"}\n";
+  const std::string unknown = "{\"status\":\"Failure\",\"message\":\"unknown operation\"}\n";
   EXPECT_EQ(Send("{\"operation\":\"shutdown\"}\n"), unknown);
   EXPECT_EQ(Send("{\"operation\":7}\n"), unknown);
   EXPECT_EQ(Send("[]\n"), unknown);
   EXPECT_EQ(Send("hello\n"), unknown);
   EXPECT_EQ(Send("\n"), unknown);
   EXPECT_NE(Send(std::string(5'000, ' ')).find("longer than 1024 bytes"), std::string::npos);
-  EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok()) << "and serves the next";
+  EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok()) << "the next request is served";
 }
 
 TEST_F(ControlSocketTest, ClosesConnectionsOfClientsThatSendNothing) {
-  options_.patience = 1ms;
+  options_.request_timeout = 1ms;
   Listen();
-  EXPECT_NE(Send("{\"operation\":").find("nothing was sent in time"), std::string::npos);
-  EXPECT_NE(Send("").find("nothing was sent in time"), std::string::npos);
+  EXPECT_NE(Send("{\"operation\":").find("timed out waiting for a line"), std::string::npos);
+  EXPECT_NE(Send("").find("timed out waiting for a line"), std::string::npos);
 }
 
 TEST_F(ControlSocketTest, StopsWhileClientsAreConnected) {
-  options_.patience = 1h;
+  options_.request_timeout = 1h;
   Listen();
   const int silent = Connect();
   const int waiting = Connect();
@@ -168,13 +167,13 @@ TEST_F(ControlSocketTest, KeepsOneBackupAtATimeUntilItsClientDisconnects) {
   EXPECT_TRUE(std::filesystem::exists(data_dir_ / "backup.tmp" / "CURRENT"));
 
   const Status second = BackUpRunningServer(data_dir_, target_);
-  EXPECT_NE(second.message().find("another backup is under way"), std::string::npos)
+  EXPECT_NE(second.message().find("another backup is in progress"), std::string::npos)
       << second.ToString();
   EXPECT_TRUE(std::filesystem::exists(data_dir_ / "backup.tmp" / "CURRENT"));
-  EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok()) << "everything else goes on";
+  EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok()) << "other operations are served";
 
   ::close(client);
-  // The loop looks at those who are gone before it looks at those who come.
+  // The server handles a closed connection before it accepts a new one.
   EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok());
   EXPECT_TRUE(BackUpRunningServer(data_dir_, target_).ok());
   EXPECT_TRUE(std::filesystem::exists(target_ / "CURRENT"));
@@ -186,11 +185,11 @@ TEST_F(ControlSocketTest, ReportsWhyABackupFails) {
   };
   Listen();
   const Status status = BackUpRunningServer(data_dir_, target_);
-  EXPECT_EQ(status.message(), "the server refuses: the disk is \"full\"");
+  EXPECT_EQ(status.message(), "the server reported an error: the disk is \"full\"");
   EXPECT_FALSE(std::filesystem::exists(target_));
 }
 
-// ---- a store that is written to ----
+// ---- backups during writes ----
 
 TEST_F(ControlSocketTest, ABackupContainsEveryWriteAcknowledgedBeforeIt) {
   store::RocksStoreOptions rocks;
