@@ -39,9 +39,9 @@ Result<Retention> Retention::Load(const std::string& file, std::chrono::seconds 
       rule.types = node.StringOrStrings("type");
       rule.reasons = node.StringOrStrings("reason");
       rule.kinds = node.StringOrStrings("kind");
-      if (!node.Has("keep")) node.Refuse("keep", "is missing");
+      if (!node.Has("keep")) node.Reject("keep", "is missing");
       const std::chrono::nanoseconds keep = node.Duration("keep", default_ttl);
-      if (const Status status = CheckTtl(keep); !status.ok()) node.Refuse("keep", status.message());
+      if (const Status status = CheckTtl(keep); !status.ok()) node.Reject("keep", status.message());
       rule.keep = std::chrono::duration_cast<std::chrono::seconds>(keep);
       if (Status status = node.Finish(); !status.ok()) return status;
       retention.rules_.push_back(std::move(rule));

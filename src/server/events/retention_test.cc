@@ -86,8 +86,8 @@ TEST(Retention, NamesWhatIsWrong) {
       {"rules: [{keep: -1h}]", "rules[0].keep: must be from 1s"},
       {"rules: [{keep: 10ms}]", "rules[0].keep: must be from 1s"},
       {"rules: [{keep: 40000d}]", "rules[0].keep: must be from 1s to 36525d"},
-      {"rules: [{ttl: 5m, keep: 5m}]", "rules[0].ttl: unknown setting"},
-      {"rule: []", "rule: unknown setting"},
+      {"rules: [{ttl: 5m, keep: 5m}]", "rules[0].ttl: unknown field"},
+      {"rule: []", "rule: unknown field"},
       {"rules: [{type: {a: b}, keep: 5m}]", "rules[0].type: must be a string or a list of strings"},
   };
   for (const Case& c : cases) {
