@@ -72,12 +72,12 @@ TEST(OutcomeTest, WritesPrometheusTextFormat) {
             "# HELP herald_recorder_spool_bytes Bytes of the spool on disk.\n"
             "# TYPE herald_recorder_spool_bytes gauge\n"
             "herald_recorder_spool_bytes{sink=\"default\"} 4096\n"
-            "# HELP herald_recorder_spool_dropped_total Spooled events that made room for later "
-            "ones.\n"
+            "# HELP herald_recorder_spool_dropped_total Spooled events dropped to make room for "
+            "later ones.\n"
             "# TYPE herald_recorder_spool_dropped_total counter\n"
             "herald_recorder_spool_dropped_total{sink=\"default\"} 2\n"
             "# HELP herald_recorder_spool_corrupted_total Damaged places of the spool that were "
-            "passed over.\n"
+            "skipped.\n"
             "# TYPE herald_recorder_spool_corrupted_total counter\n"
             "herald_recorder_spool_corrupted_total{sink=\"default\"} 1\n");
 }

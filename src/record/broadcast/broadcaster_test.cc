@@ -818,7 +818,7 @@ TEST(BroadcasterDeathTest, TheClockMustBeThatOfTheExecutor) {
   }
   // Its timers would run by one clock and be set by the other.
   EXPECT_DEATH(Broadcaster({.executor = &executor, .clock = &SystemClock()}),
-               "not that of its executor");
+               "not the clock of the executor");
 }
 
 TEST(BroadcasterClockTest, AClockWithoutAnExecutorIsUsedByTheOwnThread) {

@@ -289,7 +289,7 @@ TEST_F(SpoolDeliveryTest, WritesTheHighestCountForAnyOrderOnDisk) {
         const Process process(this);
         executor_.RunUntilIdle();
         ASSERT_EQ(server_->Events().size(), 1u);
-        const Event& event = server_->Events().at(0);
+        const Event event = server_->Events().at(0);
         EXPECT_EQ(series ? event.series.value_or(EventSeries()).count : event.count, c.expected);
         EXPECT_EQ(directory_.Segments(), Strings());
         ExpectAccounted(process.Stats());

@@ -16,7 +16,7 @@ enum class NextStep : std::uint8_t {
   kCreateInstead,  // the event to be patched does not exist any more: create it
   kRetry,
   kReject,
-  kRejectQuietly,  // rejected for a reason that is not an error, so it is not logged
+  kRejectQuietly,  // rejected for a reason that is not an error: logged at the debug level
 };
 
 // A RetryPolicy decides what follows from an answer, and when to try again. Its rules are those

@@ -94,13 +94,13 @@ void WriteSender::OnAnswer(const std::shared_ptr<EventWrite>& write, const Resul
     case NextStep::kReject:
       return Reject(write, status);
     case NextStep::kRejectQuietly: {
+      log_.Log(LogLevel::kDebug, "Server rejected event (will not retry!)", *request.event, status);
       // A create that meets its own earlier try, whose answer was lost, was written. A write
       // from disk was tried before, by this process or another.
       const bool is_own = (write->tries > 1 || write->replay.has_value()) &&
                           status.Is(StatusReason::kAlreadyExists);
-      return owner_.OnFinished(write, {.outcome = is_own ? Outcome::kWritten : Outcome::kRejected,
-                                       .status = status,
-                                       .rejected = true});
+      return owner_.OnFinished(
+          write, {.outcome = is_own ? Outcome::kWritten : Outcome::kRejected, .status = status});
     }
   }
 }

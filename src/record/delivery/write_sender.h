@@ -34,7 +34,7 @@ class WriteSender {
     Outcome outcome = Outcome::kWritten;
     Status status{};
     const Event* answer = nullptr;  // set if the server wrote the request
-    bool rejected = false;          // by the server, for good
+    bool rejected = false;          // an error: the correlator drops the state of the write
   };
 
   // Is notified on the strand, last thing in an answer: it may send other writes.
