@@ -412,7 +412,7 @@ Result<Watch::Batch> EtcdStore::ReadChanges(const std::string& prefix, Revision 
                                             std::size_t max) {
   if (auto batch = cache_->ReadLog(prefix, after, max)) return *std::move(batch);
 
-  // Reads etcd's own history with a temporary watch.
+  // Reads the changes that etcd still has, with a temporary watch.
   struct Received {
     std::vector<std::shared_ptr<const Change>> changes{};
     Revision revision = 0;
