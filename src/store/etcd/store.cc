@@ -24,8 +24,6 @@ constexpr milliseconds kProgressInterval{100};
 // Entries per slice of a read: about 2 ms with a filter, which decodes each value.
 constexpr std::size_t kSliceRows = 512;
 
-constexpr seconds kRetryAfter{1};
-
 Status RevisionWentBackStatus() {
   return EtcdUnavailable("etcd was restored to an older revision; heraldd must be restarted");
 }
