@@ -13,8 +13,8 @@ using std::chrono::milliseconds;
 // Entries per page of a list: a megabyte of events, a few milliseconds of etcd's time.
 constexpr std::int64_t kPageEntries = 1'000;
 
-// How long a read waits for the table. kube-apiserver's watch cache waits equally long for a
-// follower that lags. After that, a scan of etcd costs less.
+// How long a read waits for the table. etcd's own client and kube-apiserver's watch cache wait
+// equally long for a follower that lags. After that, a scan of etcd is better.
 constexpr milliseconds kMaxWait{3'000};
 
 // How often progress is requested while there are waiters. etcd does not answer while it still
@@ -228,15 +228,15 @@ void EtcdCache::StartWatch(Revision after) {
 // watch that is destroyed.
 void EtcdCache::WatchExpired(const Status& why) {
   WatchHub::Woken woken;
-  std::optional<Revision> nearer;
+  std::optional<Revision> restart_after;
   {
     MutexLock lock(mu_);
     if (state_ == State::kStopped) return;
     if (replay_revisions_ > 0) {
       // The replay is optional. Start closer to the list.
       replay_revisions_ /= 8;
-      nearer = std::max<Revision>(list_revision_ - replay_revisions_, 1);
-      woken = hub_->Skip(*nearer);
+      restart_after = std::max<Revision>(list_revision_ - replay_revisions_, 1);
+      woken = hub_->Skip(*restart_after);
     } else {
       missed_changes_ = true;
       state_ = State::kLoading;
@@ -244,14 +244,14 @@ void EtcdCache::WatchExpired(const Status& why) {
     }
   }
   WatchHub::Wake(woken);
-  if (!nearer) {
+  if (!restart_after) {
     Log(LogLevel::kWarn, "the next changes were compacted in etcd; listing again", why.message());
   }
-  options_.executor->Post([this, nearer] {
+  options_.executor->Post([this, restart_after] {
     EndWatch();
-    if (!nearer) return StartList();
+    if (!restart_after) return StartList();
     MutexLock lock(watch_mu_);
-    if (!stopped_) StartWatch(*nearer);
+    if (!stopped_) StartWatch(*restart_after);
   });
 }
 

@@ -300,7 +300,7 @@ void EtcdRpc::Authenticate() {
   request.set_name(options_.user);
   request.set_password(options_.password);
   Start<etcdserverpb::AuthenticateResponse>(
-      // etcd drops unused tokens after minutes.
+      // Repeatable, because etcd drops unused tokens after minutes.
       {.repeatable = true, .needs_leader = true, .needs_token = false}, std::move(request),
       [](EtcdConnection& connection, grpc::ClientContext* context,
          const etcdserverpb::AuthenticateRequest& sent) {

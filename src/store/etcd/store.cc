@@ -24,8 +24,6 @@ constexpr milliseconds kProgressInterval{100};
 // Entries per slice of a read: about 2 ms with a filter, which decodes each value.
 constexpr std::size_t kSliceRows = 512;
 
-constexpr seconds kRetryAfter{1};
-
 Status RevisionWentBackStatus() {
   return EtcdUnavailable("etcd was restored to an older revision; heraldd must be restarted");
 }
@@ -412,7 +410,7 @@ Result<Watch::Batch> EtcdStore::ReadChanges(const std::string& prefix, Revision 
                                             std::size_t max) {
   if (auto batch = cache_->ReadLog(prefix, after, max)) return *std::move(batch);
 
-  // Reads etcd's old revisions with a temporary watch.
+  // Reads the changes that etcd still has, with a temporary watch.
   struct Received {
     std::vector<std::shared_ptr<const Change>> changes{};
     Revision revision = 0;

@@ -83,10 +83,10 @@ class WatchRecorder {
       if (!batch) {
         error_ = batch.error();
       } else {
-        HERALD_CHECK(batch->revision >= revision_, "a watch went back");
+        HERALD_CHECK(batch->revision >= revision_, "the revision of a watch went back");
         for (auto& change : batch->changes) {
           HERALD_CHECK(change->revision() > revision_ || InLastBatchRevision(*change),
-                       "a change came twice or late");
+                       "a change was delivered twice or late");
           changes_.push_back(std::move(change));
         }
         revision_ = batch->revision;
