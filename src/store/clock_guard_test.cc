@@ -58,7 +58,7 @@ TEST_F(ClockGuardTest, HoldsAfterAJumpUntilTenMinutesWithoutAnother) {
     EXPECT_EQ(guard_->jumps(), 1u);
   }
   ASSERT_EQ(logged_.size(), 4u);
-  EXPECT_EQ(logged_[1], "the clock is steady; expiry goes on");
+  EXPECT_EQ(logged_[1], "the clock is steady; expiry resumes");
 }
 
 TEST_F(ClockGuardTest, WaitsAgainAfterEachJump) {

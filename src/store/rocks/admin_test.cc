@@ -248,7 +248,7 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Delete(db.versions(), VersionKey("/b", 3));
        },
-       "version 3 of \"/b\", which the log knows, is missing"},
+       "version 3 of \"/b\", which is in the log, is missing"},
       {"a version was changed",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.versions(), VersionKey("/b", 3),
@@ -262,28 +262,28 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
        "version 1 of \"/a\", which revision 2 replaced, is missing"},
       {"a head is missing",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) { batch.Delete(db.heads(), "/b"); },
-       "version 3 of \"/b\" is the newest, but there is no head"},
+       "version 3 of \"/b\" is the latest, but the key has no head"},
       {"a head says a later write",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.heads(), "/a", EncodeHead(2));
        },
-       "the head of \"/a\" says 2, which did not create it"},
+       "the head of \"/a\" names revision 2, which did not create it"},
       {"a head says a write of another key",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.heads(), "/b", EncodeHead(1));
        },
-       "the head of \"/b\" says 1, which did not create it"},
+       "the head of \"/b\" names revision 1, which did not create it"},
       {"a deleted key has a head",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.heads(), "/c", EncodeHead(4));
        },
-       "version 5 of \"/c\" is a deletion, yet it has a head"},
+       "version 5 of \"/c\" is a deletion, but the key has a head"},
       {"a row of the log is missing",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) { batch.Delete(db.log(), LogKey(3)); },
        "the log has no revision 3"},
       {"the end of the log is missing",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) { batch.Delete(db.log(), LogKey(5)); },
-       "the log ends at revision 4, and the latest is 5"},
+       "the log ends at revision 4, but the latest is 5"},
       {"a row of the log was changed",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.log(), LogKey(3), EncodeLog(LogKey(4), {false, WallTime(), 0, "/b"}));
@@ -298,12 +298,12 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.index(), IndexKey(2, "all", "/x", 9), "");
        },
-       "index 2 has \"all\" for \"/x\" since revision 9, and no such version exists"},
+       "index 2 has \"all\" for \"/x\" since revision 9, but there is no such version"},
       {"an index row says something else",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.index(), IndexKey(1, "else", "/b", 3), "");
        },
-       "the index has 8 rows, and the versions ask for 7"},
+       "the index has 8 rows, but the versions need 7"},
       {"an entry has no time to go",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          const std::unique_ptr<rocksdb::Iterator> rows(db.db().NewIterator({}, db.expiry()));
@@ -311,14 +311,14 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
            batch.Delete(db.expiry(), rows->key());
          }
        },
-       "version 3 of \"/b\" will never expire"},
+       "version 3 of \"/b\" has no row in the expiry index and never expires"},
       {"the counters are wrong",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          State state = db.state();
          ++state.entries;
          batch.Put(db.meta(), ToSlice(kStateKey), EncodeState(state));
        },
-       "the store counts 3 entries and has 2"},
+       "the store counts 3 entries, but has 2"},
       {"old versions were not compacted",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          State state = db.state();

@@ -507,7 +507,7 @@ TEST_F(RocksStoreTest, RefusesADirectoryOfSomethingElse) {
   const auto store = TryOpen();
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().message(),
-            "the directory " + rocks_.db.directory.string() + " is not empty and holds no store");
+            "the directory " + rocks_.db.directory.string() + " is not empty and contains no store");
   EXPECT_FALSE(std::filesystem::exists(rocks_.db.directory / "CURRENT"));
 }
 
