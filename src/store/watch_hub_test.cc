@@ -53,7 +53,7 @@ class WatchHubTest : public testing::Test {
     ++log_reads_;
     Watch::Batch batch;
     batch.revision = after;
-    if (after < log_compacted_) return Status(StatusReason::kExpired, "gone");
+    if (after < log_compacted_) return Status(StatusReason::kExpired, "compacted");
     if (const auto meanwhile = std::exchange(during_read_, nullptr)) meanwhile();
     for (const auto& change : log_) {
       if (change->revision() <= after) continue;

@@ -264,12 +264,12 @@ TEST_F(AdminTest, FindsRowsThatContradictEachOther) {
       {"a head is missing",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) { batch.Delete(db.heads(), "/b"); },
        "version 3 of \"/b\" is the latest, but the key has no head"},
-      {"a head says a later write",
+      {"a head names a later write",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.heads(), "/a", EncodeHead(2));
        },
        "the head of \"/a\" names revision 2, which did not create it"},
-      {"a head says a write of another key",
+      {"a head names a write of another key",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.heads(), "/b", EncodeHead(1));
        },
@@ -300,7 +300,7 @@ TEST_F(AdminTest, FindsRowsThatContradictEachOther) {
          batch.Put(db.index(), IndexKey(2, "all", "/x", 9), "");
        },
        "index 2 has \"all\" for \"/x\" since revision 9, but there is no such version"},
-      {"an index row says something else",
+      {"an index row has another value",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.index(), IndexKey(1, "else", "/b", 3), "");
        },

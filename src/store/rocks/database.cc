@@ -346,7 +346,7 @@ Status RocksDb::CheckMark(const RocksDbOptions& options, const rocksdb::Options&
                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
   const Result<std::optional<Revision>> mark = ReadRevisionMark(rocks.env, options.directory);
   if (mark && !*mark) return Status();
-  // Another process may be writing, so that its mark is ahead of what is read here.
+  // Another process may be writing, so that its mark is ahead of the state that is read here.
   rocksdb::FileLock* lock = nullptr;
   const rocksdb::Status locked = rocks.env->LockFile((options.directory / "LOCK").string(), &lock);
   if (!locked.ok()) return CannotOpen(options.directory, locked);

@@ -248,8 +248,8 @@ TEST_F(RocksRowsTest, AnEntryExpiresByItsLastWriteWhetherEarlierOrLater) {
       {"earlier", {"v|50", "v|5"}, 5},
       {"earlier, then later", {"v|50", "v|5", "v|60"}, 60},
       {"later, then earlier", {"v|5", "v|50", "v|7"}, 7},
-      {"created anew", {"v|5", "", "v|50"}, 50},
-      {"created anew, for less", {"v|50", "", "v|5"}, 5},
+      {"created again", {"v|5", "", "v|50"}, 50},
+      {"created again, with a shorter lifetime", {"v|50", "", "v|5"}, 5},
       {"many", {"v|9", "v|5", "v|8", "v|3", "v|70", "v|20", "v|30"}, 30},
   };
   for (const Scenario& scenario : scenarios) {
@@ -567,7 +567,7 @@ TEST_F(RocksStoreTest, KeepsTheWholeDirectoryWithinItsSizeLimit) {
   while (noise.size() < 1u << 20) noise += static_cast<char>(random.Next());
   constexpr int kBatch = 256;
   constexpr std::size_t kValue = 4'000;
-  std::uint64_t refused = 0;
+  std::uint64_t rejected = 0;
   std::uint64_t written = 0;
   while (written < 2 * options_.max_bytes) {
     struct Outcome {
@@ -593,7 +593,7 @@ TEST_F(RocksStoreTest, KeepsTheWholeDirectoryWithinItsSizeLimit) {
     outcome.all.get_future().wait();
     written += static_cast<std::uint64_t>(outcome.committed) * kValue;
     if (outcome.committed < kBatch) {
-      ++refused;
+      ++rejected;
       store_->Maintain();  // waits for the one that evicts already
     }
     look();
@@ -605,7 +605,7 @@ TEST_F(RocksStoreTest, KeepsTheWholeDirectoryWithinItsSizeLimit) {
   EXPECT_GT(stats.entries * kValue, options_.max_bytes / 3)
       << "much of the directory is used for entries";
   RecordProperty("peak_bytes", std::to_string(peak));
-  RecordProperty("batches_refused", std::to_string(refused));
+  RecordProperty("batches_rejected", std::to_string(rejected));
   store_.reset();  // may call at_step until it is destroyed
   rocks_.at_step = nullptr;
 }
@@ -658,9 +658,10 @@ TEST_P(RocksStoreFaultTest, RejectsWritesAndContinuesReadingUntilTheDiskWorksAga
   EXPECT_TRUE(store_->Health().ok());
 
   fault() = true;
-  const auto refused = Put("/during", "2");
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().Is(StatusReason::kServiceUnavailable)) << refused.error().ToString();
+  const auto rejected = Put("/during", "2");
+  ASSERT_FALSE(rejected);
+  EXPECT_TRUE(rejected.error().Is(StatusReason::kServiceUnavailable))
+      << rejected.error().ToString();
   EXPECT_FALSE(store_->Health().ok());
   EXPECT_FALSE(Put("/during", "2")) << "the next one is rejected, too";
 
@@ -730,7 +731,7 @@ class Event {
 // Health() reports it.
 TEST_F(RocksStoreTest, FailsAWriteThatIsRejectedWhileTheStoreRecovers) {
   Event reopened;
-  Event refused;
+  Event rejected;
   Event recovered;
   std::promise<Result<Written>> second;
   std::thread maintenance;
@@ -746,9 +747,9 @@ TEST_F(RocksStoreTest, FailsAWriteThatIsRejectedWhileTheStoreRecovers) {
       faults_.read_only = true;
     } else if (step == "reopened") {
       reopened.Set();
-      refused.Wait();
+      rejected.Wait();
     } else if (step == "rejected") {
-      refused.Set();
+      rejected.Set();
       recovered.Wait();
     }
   };
