@@ -6,12 +6,12 @@
 
 namespace herald::store {
 
-WallTime Schema::ExpiryOf(std::string_view key, std::string_view value, WallTime since) const {
-  return lifetime ? AddLifetime(since, lifetime(key, value)) : WallTime::max();
+WallTime Schema::ExpiryOf(std::string_view key, std::string_view value, WallTime written_at) const {
+  return lifetime ? AddLifetime(written_at, lifetime(key, value)) : WallTime::max();
 }
 
 WallTime AddLifetime(WallTime written, std::chrono::seconds lifetime) {
-  // Rules may say "for ever" with a number that cannot be added.
+  // Rules may express "forever" by a number that overflows.
   if (lifetime >= std::chrono::floor<std::chrono::seconds>(WallTime::max() - written)) {
     return WallTime::max();
   }

@@ -17,7 +17,7 @@
 
 namespace herald::store {
 
-// A BatchBuilder makes the rows of one commit from the writes in it. It knows the states of the
+// A BatchBuilder makes the rows of one commit from the writes in it. It keeps the states of the
 // keys that the batch has changed so far, so a write sees the effect of the writes before it.
 //
 // It writes nothing: until the caller has written rows(), the store is unchanged.

@@ -21,10 +21,10 @@ namespace {
 constexpr std::size_t kMaxGroupWrites = 512;
 
 Status DiskFull() {
-  return Status(
-      Status::Parts{.reason = StatusReason::kTooManyRequests,
-                    .message = "the data directory has reached its size limit; room is being made",
-                    .retry_after = std::chrono::seconds(1)});
+  return Status(Status::Parts{
+      .reason = StatusReason::kTooManyRequests,
+      .message = "the data directory has reached its size limit; old entries are being evicted",
+      .retry_after = std::chrono::seconds(1)});
 }
 
 Status CannotWrite(const Status& why) {

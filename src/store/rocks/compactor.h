@@ -43,7 +43,7 @@ class Compactor {
   Compactor(const Compactor&) = delete;
   Compactor& operator=(const Compactor&) = delete;
 
-  // Deletes what is outside of the watch window.
+  // Deletes versions and changes outside of the watch window.
   void Compact();
   // Deletes all old versions and changes.
   void CompactAll();

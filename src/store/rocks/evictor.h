@@ -43,7 +43,7 @@ class Evictor {
   void EvictBytes(std::uint64_t bytes);
 
   const Parts parts_;
-  // All changes of the log before this one were looked at, so that a scan does not step over the
+  // All changes of the log before this one were handled, so that a scan does not step over the
   // rows that RocksDB has deleted but not yet discarded.
   Revision oldest_from_ = 0;
 };

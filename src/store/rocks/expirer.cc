@@ -16,7 +16,7 @@ namespace {
 // milliseconds.
 constexpr std::size_t kPortionRows = 128;
 
-// Versions that a refresh reads before it deletes what is due already.
+// Versions that a refresh reads before it deletes the entries that are due already.
 constexpr std::size_t kRefreshRows = 20'000;
 
 }  // namespace

@@ -44,10 +44,10 @@ class Expirer {
   Expirer(const Expirer&) = delete;
   Expirer& operator=(const Expirer&) = delete;
 
-  // Deletes what is due. Does nothing while the clock cannot be trusted; see ClockGuard.
+  // Deletes entries that are due. Does nothing while the clock cannot be trusted; see ClockGuard.
   void Expire();
   // If a refresh was requested: adds a row for each entry whose lifetime has become shorter, and
-  // deletes what is due by then.
+  // deletes entries that are due already.
   void Refresh();
 
  private:
@@ -65,7 +65,7 @@ class Expirer {
   Result<std::optional<DueEntry>> FindDue(const RocksReader& reader, const std::string& key,
                                           Revision created, WallTime now) const;
 
-  // Entries of a refresh that are looked at together.
+  // Entries that a refresh reads at once.
   struct RefreshSlice;
   // Reads versions from the row `from` on. An error of the disk is returned.
   Result<RefreshSlice> ReadRefreshSlice(const std::string& from, const std::string& last_key,

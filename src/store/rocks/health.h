@@ -19,7 +19,7 @@ class StoreHealth {
   StoreHealth(const StoreHealth&) = delete;
   StoreHealth& operator=(const StoreHealth&) = delete;
 
-  // Without a lock, for each write. status() decides where the two differ for a moment.
+  // Without a lock, for each write. If the two differ for a moment, status() decides.
   bool ok() const { return ok_; }
   Status status() const EXCLUDES(mu_) {
     MutexLock lock(mu_);

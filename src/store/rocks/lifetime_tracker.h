@@ -31,8 +31,8 @@ struct LifetimeState {
   void AddOtherRules(const RocksDb& rocks, rocksdb::WriteBatch* rows);
 };
 
-// A LifetimeTracker knows the LifetimeState of an open store, and whether a refresh is needed: a
-// look at the lifetimes of all entries (see Expirer::Refresh()).
+// A LifetimeTracker keeps the LifetimeState of an open store, and whether a refresh is requested,
+// which applies the current rules to all entries (see Expirer::Refresh()).
 //
 // Thread-safe, except state() and set_state().
 class LifetimeTracker {

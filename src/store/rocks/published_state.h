@@ -11,7 +11,7 @@
 
 namespace herald::store {
 
-// The PublishedState is what all threads may know about the store: which revisions can be read,
+// The PublishedState contains what all threads share about the store: which revisions can be read,
 // and the counters as of the last acknowledged write.
 //
 // A read may ask for a revision in [compacted, visible]. Both only grow. `compacted` moves before

@@ -59,7 +59,7 @@ Status Recovery::Open(std::unique_ptr<RocksDb>* rocks) const {
   }
   RocksDbOptions read_only = parts_.options->db;
   read_only.read_only = true;
-  read_only.check_mark = false;  // what is there can be read, even if acknowledged writes are lost
+  read_only.check_mark = false;  // readable, even if acknowledged writes are lost
   Result<std::unique_ptr<RocksDb>> readable = RocksDb::Open(read_only);
   if (readable) *rocks = std::move(*readable);
   return opened.error();

@@ -42,7 +42,7 @@ class RevisionMarker {
   const PublishedState& published_;
 
   std::atomic<bool> due_ = false;  // a log was begun since the last mark
-  // The maximum where the mark cannot be read, so that Mark() does not replace it.
+  // The maximum if the mark cannot be read, so that Mark() does not replace it.
   std::atomic<Revision> marked_ = 0;
   // When the first write after the last mark was committed; nothing if all is marked. The
   // committer's thread only.

@@ -1,4 +1,4 @@
-// What crash_writer writes and crash_test reads with.
+// The store options that crash_writer and crash_test share.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace herald::store {
 inline StoreOptions MakeCrashOptions() {
   StoreOptions options;
   options.background = false;
-  // Short enough that compaction runs all the time, long enough that some old versions are left.
+  // Short enough that compaction runs continuously, long enough that some old versions are left.
   options.watch_window = std::chrono::seconds(1);
   options.max_watch_window_bytes = 2u << 20;
   options.schema.index = [](std::string_view key, std::string_view value) {
