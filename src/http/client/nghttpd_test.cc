@@ -116,7 +116,7 @@ class ClientAndNghttpd : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Transport, ClientAndNghttpd, testing::Bool(),
                          [](const auto& transport) { return transport.param ? "Tls" : "Plain"; });
 
-TEST_P(ClientAndNghttpd, FetchesFilesWhateverTheirSize) {
+TEST_P(ClientAndNghttpd, FetchesFilesOfAnySize) {
   std::string large;
   for (int i = 0; large.size() < 20'000'000; ++i) large += std::to_string(i);
   server_.Write("small", "hello");
@@ -159,7 +159,7 @@ TEST_P(ClientAndNghttpd, RunsManyCallsAtOnceOnOneConnection) {
   EXPECT_EQ(client_->Stats().connections, 1U);
 }
 
-TEST_P(ClientAndNghttpd, UnpacksItsGzip) {
+TEST_P(ClientAndNghttpd, DecodesItsGzip) {
   StartServer({"--error-gzip"});
   const Result<Response> response = client_->Fetch({.target = "/none"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
@@ -167,7 +167,7 @@ TEST_P(ClientAndNghttpd, UnpacksItsGzip) {
   EXPECT_NE(response->body.find("<html>"), std::string::npos) << response->body;
 }
 
-TEST_P(ClientAndNghttpd, SurvivesItsDeathAndReturn) {
+TEST_P(ClientAndNghttpd, ReconnectsAfterARestart) {
   server_.Write("small", "hello");
   StartServer({});
   ASSERT_TRUE(client_->Fetch({.target = "/small"}, kPatient).has_value());

@@ -126,7 +126,7 @@ void ScriptedConnection::CloseWrite() {
 void ScriptedConnection::Reset() {
   const linger now{1, 0};
   setsockopt(socket_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-  // The descriptor stays ours until the destructor; connecting it to nothing resets it.
+  // The destructor closes the descriptor; connecting it to AF_UNSPEC resets the connection.
   sockaddr nowhere{};
   nowhere.sa_family = AF_UNSPEC;
   connect(socket_, &nowhere, sizeof(nowhere));
@@ -212,7 +212,7 @@ void ScriptedServer::Accept() {
     const int number = connections_++;
     wires_.push_back(wire);
     scripts_.emplace_back([this, wire, number] {
-      // OpenSSL writes to sockets without a way to say that this signal is not wanted.
+      // OpenSSL writes to sockets without MSG_NOSIGNAL.
       sigset_t pipe;
       sigemptyset(&pipe);
       sigaddset(&pipe, SIGPIPE);
@@ -320,7 +320,7 @@ void ScriptedHttp2Server::Run() {
     if (nghttp2_session_mem_recv(
             state_->session, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()) < 0)
       return;
-    // Outside of nghttp2's callbacks, from which its session must not be sent.
+    // Outside of nghttp2's callbacks, in which mem_send must not be called.
     for (const std::int32_t id : std::exchange(state_->whole, {})) {
       const auto it = state_->requests.find(id);
       if (it != state_->requests.end() && !stopped_) {
