@@ -7,7 +7,7 @@ namespace {
 
 TEST(ParseUrl, AcceptsUrlsOfKubeconfigFiles) {
   struct Case {
-    const char* text;
+    const char* string;
     Url url;
     const char* authority;
   };
@@ -20,8 +20,8 @@ TEST(ParseUrl, AcceptsUrlsOfKubeconfigFiles) {
       {"http://a%40b:c@proxy:3128", {"http", "a@b:c", "proxy", 3128, ""}, "proxy:3128"},
   };
   for (const Case& c : cases) {
-    SCOPED_TRACE(c.text);
-    const Result<Url> url = ParseUrl(c.text);
+    SCOPED_TRACE(c.string);
+    const Result<Url> url = ParseUrl(c.string);
     ASSERT_TRUE(url.has_value()) << url.error().message();
     EXPECT_EQ(*url, c.url);
     EXPECT_EQ(url->authority(), c.authority);
@@ -29,13 +29,14 @@ TEST(ParseUrl, AcceptsUrlsOfKubeconfigFiles) {
 }
 
 TEST(ParseUrl, ReportsTheReason) {
-  for (const char* text : {"", "host:6443", "ftp://host", "https://", "https://:6443",
-                           "https://host:0", "https://host:65536", "https://host:x", "https://[::1",
-                           "https://[::1]x", "https://host/?q", "https://%zz@h"}) {
-    const Result<Url> url = ParseUrl(text);
-    ASSERT_FALSE(url.has_value()) << text;
+  for (const char* string :
+       {"", "host:6443", "ftp://host", "https://", "https://:6443", "https://host:0",
+        "https://host:65536", "https://host:x", "https://[::1", "https://[::1]x", "https://host/?q",
+        "https://%zz@h"}) {
+    const Result<Url> url = ParseUrl(string);
+    ASSERT_FALSE(url.has_value()) << string;
     EXPECT_TRUE(url.error().Is(StatusReason::kBadRequest));
-    EXPECT_NE(url.error().message().find(text), std::string::npos) << url.error().message();
+    EXPECT_NE(url.error().message().find(string), std::string::npos) << url.error().message();
   }
 }
 
@@ -60,8 +61,8 @@ TEST(PercentDecode, RejectsIncompleteEscapes) {
   EXPECT_EQ(PercentDecode("a%2Fb%00"), std::string("a/b\0", 4));
   EXPECT_EQ(PercentDecode("a+b"), "a+b");
   EXPECT_EQ(PercentDecode("a+b", true), "a b");
-  for (const char* text : {"%", "%4", "%4g", "a%"})
-    EXPECT_EQ(PercentDecode(text), std::nullopt) << text;
+  for (const char* string : {"%", "%4", "%4g", "a%"})
+    EXPECT_EQ(PercentDecode(string), std::nullopt) << string;
 }
 
 TEST(PercentEncode, IsReversedByDecoding) {

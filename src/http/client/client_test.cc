@@ -19,12 +19,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::string Gzip(const std::string& text) {
+std::string Gzip(const std::string& plain) {
   z_stream zlib{};
   EXPECT_EQ(deflateInit2(&zlib, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&zlib, text.size()) + 32, '\0');
-  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  zlib.avail_in = static_cast<uInt>(text.size());
+  std::string out(deflateBound(&zlib, plain.size()) + 32, '\0');
+  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+  zlib.avail_in = static_cast<uInt>(plain.size());
   zlib.next_out = reinterpret_cast<Bytef*>(out.data());
   zlib.avail_out = static_cast<uInt>(out.size());
   EXPECT_EQ(deflate(&zlib, Z_FINISH), Z_STREAM_END);
@@ -269,9 +269,9 @@ TEST(Client, ReportsInvalidUrls) {
 // ---- Gzip ----
 
 TEST(Client, DecodesGzip) {
-  std::string text;
-  for (int i = 0; i < 100'000; ++i) text += std::to_string(i);
-  const std::string packed = Gzip(text);
+  std::string plain;
+  for (int i = 0; i < 100'000; ++i) plain += std::to_string(i);
+  const std::string packed = Gzip(plain);
   ScriptedServer peer([&](ScriptedConnection& wire, int) {
     while (!wire.ReadRequest().empty())
       wire.Write(Http1Response(packed, "Content-Encoding: gzip\r\n"));
@@ -279,7 +279,7 @@ TEST(Client, DecodesGzip) {
   const auto client = OpenClient(Plain(peer));
   Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
-  EXPECT_EQ(response->body, text);
+  EXPECT_EQ(response->body, plain);
   EXPECT_EQ(response->headers.Find("content-encoding"), nullptr);
   EXPECT_EQ(response->headers.Find("content-length"), nullptr);
 
@@ -316,7 +316,7 @@ TEST(Client, RejectsInvalidGzipAndGzipBombs) {
   };
   const Case cases[] = {
       {"no gzip", "hello", StatusReason::kUnreachable, "not the gzip"},
-      {"cut off", good.substr(0, good.size() - 3), StatusReason::kUnreachable, "incomplete"},
+      {"incomplete", good.substr(0, good.size() - 3), StatusReason::kUnreachable, "incomplete"},
       {"bomb", bomb, StatusReason::kRequestEntityTooLarge, "larger than 1000000 bytes"},
       {"rubbish after the end", good + "rubbish", StatusReason::kUnreachable, "not the gzip"},
   };
@@ -544,7 +544,7 @@ TEST(Client, ReportsIncompleteResponses) {
     const std::string message = FailureOf(*client);
     EXPECT_CONTAINS(message, c.message);
     EXPECT_CONTAINS(message, peer.url());
-    EXPECT_EQ(peer.connections(), 1) << "it was not said to be repeatable";
+    EXPECT_EQ(peer.connections(), 1) << "the request was not repeatable";
   }
 }
 
@@ -645,7 +645,7 @@ TEST(Client, EndsEveryCallWhenItIsDestroyed) {
   }
 }
 
-// Threads start and cancel calls while the server responds, refuses, resets, drains and
+// Threads start and cancel calls while the server responds, refuses streams, resets, drains and
 // dies: each call ends once, whatever happens.
 TEST(Client, EndsEachCallOnceWhateverHappens) {
   constexpr int kThreads = 4;

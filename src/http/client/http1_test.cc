@@ -10,7 +10,7 @@ namespace {
 
 using Outcome = ExchangeEnd::Outcome;
 
-// A codec, and all that it reported, as text: "head 200", "data abc", "end whole".
+// A codec, and all that it has reported, as strings: "head 200", "data abc", "end whole".
 class Harness {
  public:
   explicit Harness(std::size_t max_header_bytes = 1024) : codec(events_, max_header_bytes) {}
@@ -102,7 +102,7 @@ TEST(Http1Client, SendsALargeBodyInPieces) {
   EXPECT_EQ(all.size(), all.find("\r\n\r\n") + 4 + request.body.size());
 }
 
-// Each response comes whole, and then again one byte at a time: both must say the same.
+// Each response arrives in one piece, and then again byte by byte: the results must be equal.
 TEST(Http1Client, ReadsResponses) {
   struct Case {
     const char* name;
@@ -290,7 +290,7 @@ TEST(Http1Client, AcceptsAResponseBeforeTheRequestIsSent) {
   h.codec.Send(&out, 1000);
   h.codec.Receive("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
   EXPECT_EQ(h.Log(), "head 413; whole");
-  EXPECT_TRUE(h.codec.finished()) << "the rest of the body would be taken for a request";
+  EXPECT_TRUE(h.codec.finished()) << "the rest of the body would be parsed as a request";
 }
 
 TEST(Http1Client, MakesFieldNamesLowerCaseAndDropsTrailers) {

@@ -60,8 +60,9 @@ const std::string kStatus404 = "\x8d";
 std::string Head(std::uint32_t stream, const std::string& fields, std::uint8_t flags = 0) {
   return Frame(kHeaders, kEndHeaders | flags, stream, fields);
 }
-std::string GoAway(std::uint32_t last_stream, std::uint32_t error, const std::string& text = "") {
-  return Frame(kGoAway, 0, 0, Number(last_stream) + Number(error) + text);
+std::string GoAway(std::uint32_t last_stream, std::uint32_t error,
+                   const std::string& debug_data = "") {
+  return Frame(kGoAway, 0, 0, Number(last_stream) + Number(error) + debug_data);
 }
 
 struct Sent {
@@ -71,7 +72,7 @@ struct Sent {
   std::string payload{};
 };
 
-// A codec, and all that it reported, as text: "1 head 200; 1 data abc; 1 whole".
+// A codec, and all that it has reported, as a string: "1 head 200; 1 data abc; 1 whole".
 class Harness {
  public:
   explicit Harness(std::size_t max_header_bytes = 4096) : codec(events_, max_header_bytes, true) {
@@ -264,7 +265,7 @@ TEST(Http2Client, RejectsProtocolErrors) {
       {"continuation of nothing", Frame(kContinuation, kEndHeaders, 1, ""), "1 broken", false},
       {"short settings", Frame(kSettings, 0, 0, "abc"), "1 broken", false},
       {"short ping", Frame(kPing, 0, 0, "abc"), "1 broken", false},
-      {"window over its bound", Frame(kWindowUpdate, 0, 0, Number(0x7fffffff)), "1 broken", false},
+      {"window over its limit", Frame(kWindowUpdate, 0, 0, Number(0x7fffffff)), "1 broken", false},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
@@ -291,7 +292,7 @@ TEST(Http2Client, LimitsTheHeadOfAResponse) {
     } else {
       EXPECT_EQ(h.Log(), "1 head 200; 1 whole");
     }
-    EXPECT_TRUE(h.codec.CanStart()) << "the others have done nothing wrong";
+    EXPECT_TRUE(h.codec.CanStart()) << "the other streams are not affected";
   }
 }
 
@@ -403,7 +404,7 @@ TEST(Http2Client, KeepsToTheServersLimitOfStreams) {
   EXPECT_TRUE(h.codec.CanStart());
   h.Receive(Frame(kSettings, 0, 0, Setting(kMaxConcurrentStreams, 0)));
   EXPECT_FALSE(h.codec.CanStart());
-  EXPECT_FALSE(h.codec.draining()) << "it may allow more again";
+  EXPECT_FALSE(h.codec.draining()) << "the server may allow more again";
   h.Receive(Frame(kSettings, 0, 0, Setting(kMaxConcurrentStreams, 100)));
   EXPECT_TRUE(h.codec.CanStart());
 }

@@ -1,4 +1,4 @@
-// The client against nghttpd: an HTTP/2 server that nobody here has written.
+// The client against nghttpd, an independent HTTP/2 server.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -92,7 +92,8 @@ std::unique_ptr<Client> OpenClient(const Nghttpd& server, const std::string& ca)
 // Waits until it listens.
 void AwaitServer(Nghttpd& server, Client& client) {
   while (!client.Fetch({.target = "/"}, kPatient)) {
-    ASSERT_TRUE(server.running()) << "nghttpd does not run; is the package nghttp2-server there?";
+    ASSERT_TRUE(server.running())
+        << "nghttpd does not run; is the package nghttp2-server installed?";
     std::promise<void> later;
     client.PostAfter(milliseconds(5), [&] { later.set_value(); });
     later.get_future().wait();

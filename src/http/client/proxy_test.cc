@@ -27,7 +27,7 @@ std::unique_ptr<ProxyClient> Socks(const std::string& host, std::string user_inf
 constexpr std::string_view kPort = "\x19\x2b";
 constexpr std::string_view kGranted("\5\0\0\1\0\0\0\0\0\0", 10);
 
-std::string Bytes(std::string_view text) { return std::string(text); }
+std::string Bytes(std::string_view bytes) { return std::string(bytes); }
 
 TEST(SocksClient, SendsAddressesAndNames) {
   const struct {

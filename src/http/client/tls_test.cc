@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A server that only serves who shows a certificate, and writes down who did.
+// A server that requires a client certificate, and records the names in them.
 ScriptedServer::Tls AskingWho(const Pki& pki) {
   return {.certificate = pki.server, .client_ca = pki.authority.certificate, .protocols = {"h2"}};
 }

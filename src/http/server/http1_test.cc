@@ -57,7 +57,7 @@ class Http1ServerTest : public testing::Test {
   Http1Server codec_;
 };
 
-Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+Chunk MakeChunk(std::string bytes) { return std::make_shared<const std::string>(std::move(bytes)); }
 
 TEST_F(Http1ServerTest, DispatchesRequestsWithoutFieldsOfTheConnection) {
   const auto [request, responder] =
@@ -93,7 +93,7 @@ TEST_F(Http1ServerTest, ReadsRequestsByteByByte) {
   ASSERT_EQ(connection_.requests.size(), 1U);
   const Request request = connection_.Take().request;
   EXPECT_EQ(request.body, "abc0123456789abcdef");
-  EXPECT_TRUE(request.headers.empty()) << "a trailer is no header";
+  EXPECT_TRUE(request.headers.empty()) << "trailers are not header fields";
 }
 
 TEST_F(Http1ServerTest, ReadsQuotedChunkExtensions) {
@@ -142,7 +142,7 @@ TEST_F(Http1ServerTest, SendsContinueOnceIfTheClientExpectsIt) {
 
 TEST_F(Http1ServerTest, DoesNotSendContinueIfTheBodyIsReceived) {
   Ask("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab");
-  EXPECT_TRUE(Send().starts_with("HTTP/1.1 500 ")) << "the response was dropped, no more";
+  EXPECT_TRUE(Send().starts_with("HTTP/1.1 500 ")) << "only the response was dropped";
 }
 
 TEST_F(Http1ServerTest, HeadHasTheLengthButNotTheBody) {
@@ -151,7 +151,7 @@ TEST_F(Http1ServerTest, HeadHasTheLengthButNotTheBody) {
   EXPECT_EQ(Send(),
             "HTTP/1.1 200 OK\r\ndate: Mon, 16 Nov 2026 00:00:00 GMT\r\ncontent-length: "
             "5\r\n\r\n");
-  EXPECT_EQ(Ask(kGet).request.target, "/a?b=c") << "and the next request is understood";
+  EXPECT_EQ(Ask(kGet).request.target, "/a?b=c") << "the next request is parsed";
 }
 
 TEST_F(Http1ServerTest, TheHeadOfAStreamEndsItForHead) {
@@ -160,7 +160,7 @@ TEST_F(Http1ServerTest, TheHeadOfAStreamEndsItForHead) {
   responder->Observe(nullptr, [&] { closed = true; });
   responder->Start({});
   EXPECT_TRUE(Send().ends_with("\r\n\r\n"));
-  EXPECT_TRUE(closed) << "nobody wants the rest";
+  EXPECT_TRUE(closed) << "the handler does not want the rest";
   Ask(kGet);
 }
 
@@ -410,7 +410,7 @@ TEST(Http1Server, AStreamInHttp10EndsWithTheConnection) {
   EXPECT_TRUE(codec.finished());
 }
 
-struct RefusalCase {
+struct RejectionCase {
   const char* why;
   std::string request;
   int status;
@@ -424,14 +424,14 @@ TEST(Http1Server, RejectsWithTheRightStatusAndClosesTheConnection) {
   const std::string chunked = start + "Transfer-Encoding: chunked\r\n\r\n";
   std::string many;
   for (int i = 0; i < 10; ++i) many += "A: b\r\n";
-  const RefusalCase cases[] = {
+  const RejectionCase cases[] = {
       {"no HTTP", "hello\r\n\r\n", 400},
       {"TLS", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + "\r\n\r\n", 400},
       {"no version", "GET /\r\n\r\n", 400},
       {"HTTP/2 as text", "GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505},
       {"no host", "GET / HTTP/1.1\r\n\r\n", 400},
       {"two hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
-      {"target is no path", "GET x HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"target is not a path", "GET x HTTP/1.1\r\nHost: h\r\n\r\n", 400},
       {"absolute target without host", "GET http:///x HTTP/1.1\r\nHost: h\r\n\r\n", 400},
       {"tunnel", "CONNECT h:443 HTTP/1.1\r\nHost: h\r\n\r\n", 501},
       {"space before colon", start + "A : b\r\n\r\n", 400},
@@ -485,23 +485,23 @@ TEST(Http1Server, RejectsWithTheRightStatusAndClosesTheConnection) {
       {"folded trailer", chunked + "0\r\nA: b\r\n c\r\n\r\n", 400},
       {"length in a trailer", chunked + "0\r\nContent-Length: 1\r\n\r\n", 400},
       {"unknown expectation", start + "Expect: wonders\r\n\r\n", 417},
-      {"body over the bound", start + "Content-Length: 101\r\n\r\n", 413},
-      {"chunks over the bound",
+      {"body over the limit", start + "Content-Length: 101\r\n\r\n", 413},
+      {"chunks over the limit",
        start + "Transfer-Encoding: chunked\r\n\r\n65\r\n" + std::string(101, 'x'), 413},
-      {"head over the bound", start + "A: " + std::string(2000, 'x') + "\r\n\r\n", 431},
+      {"head over the limit", start + "A: " + std::string(2000, 'x') + "\r\n\r\n", 431},
       {"head without end", start + "A: " + std::string(2000, 'x'), 431},
       {"many small fields", start + many + "\r\n", 431},
       {"chunk extension without end",
        start + "Transfer-Encoding: chunked\r\n\r\n1;" + std::string(2000, 'x'), 431},
-      {"target over the bound", "GET /" + std::string(2000, 'x'), 431},
+      {"target over the limit", "GET /" + std::string(2000, 'x'), 431},
   };
-  for (const RefusalCase& c : cases) {
+  for (const RejectionCase& c : cases) {
     SCOPED_TRACE(c.why);
     FakeConnection connection(options, 100);
     Http1Server codec(connection.context(), connection.now());
     codec.Receive(c.request, connection.now());
     EXPECT_TRUE(connection.requests.empty());
-    EXPECT_FALSE(codec.finished()) << "the refusal has to be sent";
+    EXPECT_FALSE(codec.finished()) << "the response is not sent yet";
     const std::string sent = connection.Send(codec);
     EXPECT_TRUE(sent.starts_with("HTTP/1.1 " + std::to_string(c.status) + " ")) << sent;
     EXPECT_NE(sent.find("\r\nconnection: close\r\n"), std::string::npos) << sent;
@@ -569,7 +569,7 @@ TEST(Http1Server, DoesNotReadABodyThatTheHandlerDoesNotAskFor) {
   int received = 0;
   for (; server.codec.wants_input() && received < 100; ++received)
     server.Receive(std::string(10'000, 'x'));
-  EXPECT_LT(received, 10) << "the peer is not read from any more";
+  EXPECT_LT(received, 10) << "input is not read any more";
   EXPECT_TRUE(server.bodies.empty());
 }
 
@@ -619,7 +619,7 @@ TEST(Http1Server, ReservesMemoryBeforeItReadsABody) {
   });
   server.connection.Send(server.codec);
   EXPECT_EQ(asked, 5U);
-  ASSERT_EQ(server.bodies.size(), 1U) << "the handler knows that there is no room";
+  ASSERT_EQ(server.bodies.size(), 1U) << "the handler was notified that there is no room";
   responder->Send({.status = 429});
   const std::string sent = server.connection.Send(server.codec);
   EXPECT_TRUE(sent.starts_with("HTTP/1.1 429 ")) << sent;
@@ -651,7 +651,7 @@ TEST(Http1Server, ReportsABodyThatNeverArrives) {
     server.ReadBody(*responder);
     server.connection.Send(server.codec);
     server.codec.ReceiveEof(server.connection.now());
-    EXPECT_EQ(server.bodies.size(), 1U) << "the peer has gone";
+    EXPECT_EQ(server.bodies.size(), 1U) << "the client has disconnected";
   }
   HeadsOnly server;
   server.Receive(kPost);
@@ -659,7 +659,7 @@ TEST(Http1Server, ReportsABodyThatNeverArrives) {
   responder->Send({});
   server.connection.Send(server.codec);
   server.ReadBody(*responder);
-  EXPECT_EQ(server.bodies.size(), 1U) << "the request has been answered";
+  EXPECT_EQ(server.bodies.size(), 1U) << "the response is complete";
 }
 
 TEST_F(Http1ServerTest, AHeadThatTakesTooLongIsA408) {
@@ -719,7 +719,7 @@ TEST_F(Http1ServerTest, DrainCompletesARequestAndNotifiesStreams) {
   int closed = 0;
   responder->Observe(nullptr, [&] { ++closed; });
   codec_.Drain(connection_.now());
-  EXPECT_EQ(closed, 0) << "it is no stream yet";
+  EXPECT_EQ(closed, 0) << "it is not a stream yet";
   responder->Start({});
   EXPECT_EQ(closed, 1);
   responder->Write(MakeChunk("bye"));

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+Chunk MakeChunk(std::string bytes) { return std::make_shared<const std::string>(std::move(bytes)); }
 
 // A client on nghttp2, which checks that the server keeps to the protocol.
 class TestClient {
@@ -220,10 +220,10 @@ struct ServerAndClient {
   }
   // The error code of the GOAWAY in the server's output.
   std::optional<std::uint32_t> GoAway() {
-    const std::string said = connection.Send(codec);
-    for (std::size_t i = 0; i + 9 <= said.size();) {
+    const std::string output = connection.Send(codec);
+    for (std::size_t i = 0; i + 9 <= output.size();) {
       const auto byte = [&](std::size_t at) {
-        return static_cast<std::uint32_t>(static_cast<unsigned char>(said.at(i + at)));
+        return static_cast<std::uint32_t>(static_cast<unsigned char>(output.at(i + at)));
       };
       if (byte(3) == NGHTTP2_GOAWAY)
         return (byte(13) << 24U) | (byte(14) << 16U) | (byte(15) << 8U) | byte(16);
@@ -359,7 +359,7 @@ TEST(Http2Server, ReadsABodyWhenTheHandlerAsksForIt) {
   const std::string body(900'000, 'x');
   const std::int32_t id = c.client.SendRequest("PUT", "/", {}, body);
   c.RunUntilIdle();
-  ASSERT_EQ(c.connection.requests.size(), 1U) << "the head is there";
+  ASSERT_EQ(c.connection.requests.size(), 1U) << "the head was dispatched";
   const auto [request, responder] = c.connection.Take();
   EXPECT_EQ(request.body, "");
   c.ReadBody(*responder, 1'000'000);
@@ -398,7 +398,7 @@ TEST(Http2Server, ReservesMemoryBeforeItReadsABody) {
   });
   c.RunUntilIdle();
   EXPECT_EQ(asked, 5U);
-  ASSERT_EQ(c.bodies.size(), 1U) << "the handler knows that there is no room";
+  ASSERT_EQ(c.bodies.size(), 1U) << "the handler was notified that there is no room";
   responder->Send({.status = 429});
   c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(id).status, "429");
@@ -415,7 +415,7 @@ TEST(Http2Server, ReportsABodyThatNeverArrives) {
   EXPECT_EQ(c.bodies.size(), 1U);
 }
 
-struct RefusalCase {
+struct RejectionCase {
   const char* why;
   Headers headers;
   std::string body;
@@ -428,19 +428,19 @@ TEST(Http2Server, RejectsWithTheRightStatusAndKeepsTheConnection) {
   options.max_header_fields = 10;
   Headers many;
   for (int i = 0; i < 7; ++i) many.Add("a", "b");
-  const RefusalCase cases[] = {
-      {"announced body over the bound", {{"content-length", "101"}}, std::string(101, 'x'), "413"},
-      {"body over the bound", {}, std::string(101, 'x'), "413"},
-      {"head over the bound", {{"a", std::string(1000, 'x')}}, "", "431"},
+  const RejectionCase cases[] = {
+      {"announced body over the limit", {{"content-length", "101"}}, std::string(101, 'x'), "413"},
+      {"body over the limit", {}, std::string(101, 'x'), "413"},
+      {"head over the limit", {{"a", std::string(1000, 'x')}}, "", "431"},
       {"many small fields", many, "", "431"},
   };
-  for (const RefusalCase& refusal : cases) {
-    SCOPED_TRACE(refusal.why);
+  for (const RejectionCase& rejection : cases) {
+    SCOPED_TRACE(rejection.why);
     ServerAndClient c(options, 100);
-    const std::int32_t id = c.client.SendRequest("POST", "/", refusal.headers, refusal.body);
+    const std::int32_t id = c.client.SendRequest("POST", "/", rejection.headers, rejection.body);
     c.RunUntilIdle();
     EXPECT_TRUE(c.connection.requests.empty());
-    EXPECT_EQ(c.client.reply(id).status, refusal.status);
+    EXPECT_EQ(c.client.reply(id).status, rejection.status);
     EXPECT_TRUE(c.client.reply(id).ended);
     EXPECT_EQ(c.client.goaway, std::nullopt);
     c.client.SendRequest("GET", "/next");
@@ -455,10 +455,10 @@ TEST(Http2Server, ResetsAStreamWhoseBodyIsTooLong) {
   const std::int32_t id = c.client.SendRequest("POST", "/", {}, std::string(1'000'000, 'x'));
   c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(id).status, "413");
-  EXPECT_FALSE(c.client.reply(id).closed) << "it should see the response first";
+  EXPECT_FALSE(c.client.reply(id).closed) << "the client should get the response first";
   c.Wait(Http2Server::kResetDelay);
   c.RunUntilIdle();
-  EXPECT_TRUE(c.client.reply(id).closed) << "by RST_STREAM, for the client was not done";
+  EXPECT_TRUE(c.client.reply(id).closed) << "by RST_STREAM, because the request was not complete";
   EXPECT_EQ(c.client.reply(id).code, static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
 }
 
@@ -563,7 +563,7 @@ TEST(Http2Server, KeepsUnreadBytesInTheQueueAndResetsTheStreamInTheEnd) {
   EXPECT_EQ(responder->queued(), 0U);
   EXPECT_EQ(drained, 1);
   c.Wait(seconds(60));
-  EXPECT_EQ(closed, 0) << "nothing is queued, so nobody is slow";
+  EXPECT_EQ(closed, 0) << "nothing is queued, so the client is not slow";
 
   responder->Write(MakeChunk(std::string(100'000, 'x')));
   c.RunUntilIdle();
@@ -1176,7 +1176,7 @@ TEST(Http2Server, TerminatesTheConnectionAfterAFloodOfFrames) {
                 Frame(NGHTTP2_WINDOW_UPDATE, 0, id, "\x7f\xff\xff\xff");
        },
        Http2Server::kControls.burst - 1, NGHTTP2_ENHANCE_YOUR_CALM},
-      {"streams over the bound", "",
+      {"streams over the limit", "",
        [](std::uint32_t n) {
          return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 2 * n + 1, kGetBlock);
        },
@@ -1203,7 +1203,7 @@ TEST(Http2Server, TerminatesTheConnectionAfterAFloodOfFrames) {
       {"CONTINUATION of a broken head", Frame(NGHTTP2_HEADERS, 0, 1, kBrokenBlock),
        [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 1, ""); },
        static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
-      {"CONTINUATION of a refused stream", too_many + Frame(NGHTTP2_HEADERS, 0, 2001, kGetBlock),
+      {"CONTINUATION of a rejected stream", too_many + Frame(NGHTTP2_HEADERS, 0, 2001, kGetBlock),
        [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 2001, ""); },
        static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
       {"CONTINUATION of a trailer",

@@ -12,19 +12,19 @@
 namespace herald::http {
 namespace {
 
-Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+Chunk MakeChunk(std::string bytes) { return std::make_shared<const std::string>(std::move(bytes)); }
 
 class PendingResponseTest : public testing::Test {
  protected:
   ~PendingResponseTest() override { ready_->Close(); }
 
   std::string ReadAll(PendingResponse& response) {
-    std::string text;
+    std::string bytes;
     std::array<char, 7> buffer{};
     for (;;) {
       const PendingResponse::Piece piece = response.Read(buffer.data(), buffer.size());
-      text.append(buffer.data(), piece.bytes);
-      if (piece.bytes == 0) return text;
+      bytes.append(buffer.data(), piece.bytes);
+      if (piece.bytes == 0) return bytes;
     }
   }
   std::size_t TakeReady() {
@@ -52,7 +52,7 @@ TEST_F(PendingResponseTest, ManyChangesAreOneEntryAndOneWakeUp) {
   EXPECT_EQ(wake_ups_, 1);
   EXPECT_EQ(TakeReady(), 2U);
   response_->Write(MakeChunk("c"));
-  EXPECT_EQ(TakeReady(), 0U) << "nobody has looked at it yet";
+  EXPECT_EQ(TakeReady(), 0U) << "the codec has not acknowledged it yet";
   response_->Acknowledge();
   response_->Write(MakeChunk("d"));
   EXPECT_EQ(TakeReady(), 1U);
@@ -115,7 +115,7 @@ TEST_F(PendingResponseTest, AFiniteResponseHasTheLimitsOfAWholeOne) {
   EXPECT_FALSE(group_->overflow) << "the only one may have any size";
   EXPECT_EQ(group_->whole_bytes, (ResponseGroup::kWholeFactor + 1) * kMaxQueued);
   EXPECT_EQ(group_->streamed_bytes, 0U);
-  EXPECT_EQ(group_->streams, 0U) << "it takes no stream's share";
+  EXPECT_EQ(group_->streams, 0U) << "it does not reduce the share of streams";
 
   const auto other = std::make_shared<PendingResponse>(group_, 2);
   other->Start({.finite = true});
@@ -188,7 +188,7 @@ TEST_F(PendingResponseTest, DrainedIsCalledWhenTheQueueBecomesEmpty) {
   response_->Observe([&] { ++drained; }, nullptr);
   response_->Start({});
   response_->NotifyDrained();
-  EXPECT_EQ(drained, 0) << "it was never anything else";
+  EXPECT_EQ(drained, 0) << "it was empty from the start";
   response_->Write(MakeChunk("abc"));
   ReadAll(*response_);
   response_->NotifyDrained();

@@ -54,7 +54,7 @@ constexpr bool kSanitized = false;
 constexpr bool kSanitized = false;
 #endif
 
-Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+Chunk MakeChunk(std::string bytes) { return std::make_shared<const std::string>(std::move(bytes)); }
 
 // ---- A client of bare sockets, blocking.
 
@@ -140,7 +140,7 @@ class Wire {
     std::string bytes(std::size_t{64} * 1024, '\0');
     pollfd waited{socket_, POLLIN, 0};
     if ((ssl_ == nullptr || SSL_pending(ssl_) == 0) && ::poll(&waited, 1, kPatienceMs) != 1) {
-      ADD_FAILURE() << "the server said nothing for too long";
+      ADD_FAILURE() << "the server sent nothing for too long";
       return {};
     }
     const ssize_t size = ssl_ != nullptr
@@ -290,7 +290,8 @@ TEST(Server, AHandlerThatThrowsIsA500) {
   wire.Write(kGet);
   EXPECT_TRUE(wire.ReadUntil("\r\n\r\n").starts_with("HTTP/1.1 500 "));
   wire.Write(kGet);
-  EXPECT_TRUE(wire.ReadUntil("\r\n\r\n").starts_with("HTTP/1.1 500 ")) << "and it goes on";
+  EXPECT_TRUE(wire.ReadUntil("\r\n\r\n").starts_with("HTTP/1.1 500 "))
+      << "the connection stays open";
 }
 
 TEST(Server, AClientThatClosesItsHalfGetsItsResponse) {
@@ -351,7 +352,7 @@ TEST(Server, ResponsesComeFromAnyThreadOnManyConnections) {
   EXPECT_EQ(server->Stats().requests, static_cast<std::uint64_t>(kConnections * kRequests));
 }
 
-// A writer as watches have it: it stops at a bound and goes on when told.
+// A writer like that of a watch: it stops at a limit and continues when `drained` is called.
 class Writer : public std::enable_shared_from_this<Writer> {
  public:
   Writer(std::shared_ptr<Responder> responder, int chunks)
@@ -536,7 +537,7 @@ TEST(Server, TenThousandIdleConnectionsUseLittleMemory) {
   EXPECT_TRUE(another.ReadUntil("GET / ").ends_with("GET / "));
 }
 
-// As a watch hub would: everyone gets the same bytes, and who does not keep up is let go.
+// Like a watch hub: all clients get the same bytes, and slow ones are disconnected.
 TEST(Server, WatchersThatReadGetEverythingBesideAsManyThatNeverRead) {
   constexpr std::size_t kEach = kSanitized ? 50 : 250;
   constexpr int kChanges = 600;
@@ -609,7 +610,7 @@ TEST(Server, WatchersThatReadGetEverythingBesideAsManyThatNeverRead) {
   EXPECT_EQ(complete, kEach);
   EXPECT_EQ(let_go, kEach);
   EXPECT_TRUE(Eventually([&] { return server->Stats().connections == kEach + 1; }))
-      << "those who were let go are gone";
+      << "the slow clients are disconnected";
   // What is buffered for each client that does not read: one round of output and the queue, whose
   // bytes all of them share.
   const std::size_t cap = kEach * (std::size_t{128} * 1024) + std::size_t{16} * 1024 * 1024;
@@ -658,7 +659,7 @@ TEST(Server, DrainWaitsForRequestsNotifiesStreamsAndAcceptsNoMore) {
   std::thread drain([&] { server->Drain(milliseconds(kPatienceMs)); });
   EXPECT_EQ(idle->ReadAll(), "");
   idle.reset();
-  EXPECT_TRUE(watch->ReadAll().ends_with("0\r\n\r\n")) << "ended in good order";
+  EXPECT_TRUE(watch->ReadAll().ends_with("0\r\n\r\n")) << "ended normally";
   watch.reset();
   EXPECT_EQ(closed, 1);
   EXPECT_FALSE(Wire(server->port()).connected());
@@ -798,19 +799,19 @@ TEST_F(TlsTest, ReadsTheNamesOfAVerifiedClientCertificate) {
   const TestCertificate client_ca =
       MakeTestCertificate({.subject = {{"CN", "client ca"}}, .authority = true});
   options.tls->client_ca = client_ca.certificate;
-  std::promise<Peer> told;
+  std::promise<Peer> passed;
   const auto server = MustStart(options, [&](const Request&, const Peer& peer, auto responder) {
-    told.set_value(peer);
+    passed.set_value(peer);
     responder->Send({.body = "ok"});
   });
   const auto ask = [&](std::optional<TestCertificate> client) {
-    told = {};
+    passed = {};
     Wire wire(server->port());
     EXPECT_TRUE(
         wire.Handshake({.ca = ca_.certificate, .alpn = kHttp1, .client = std::move(client)}));
     wire.Write(kGet);
     EXPECT_TRUE(wire.ReadUntil("ok").ends_with("ok"));
-    const Peer peer = told.get_future().get();
+    const Peer peer = passed.get_future().get();
     EXPECT_TRUE(peer.tls);
     return peer.certificate;
   };
@@ -837,14 +838,14 @@ TEST_F(TlsTest, ReadsTheNamesOfAVerifiedClientCertificate) {
 
   seen = ask(MakeTestCertificate({.subject = {{"CN", odd}}}, &client_ca));
   ASSERT_TRUE(seen.has_value());
-  EXPECT_EQ(seen->common_name, odd) << "a NUL does not cut a name short";
+  EXPECT_EQ(seen->common_name, odd) << "a NUL byte does not shorten a name";
 
   seen = ask(std::nullopt);
-  EXPECT_FALSE(seen.has_value()) << "asked for, but not demanded";
+  EXPECT_FALSE(seen.has_value()) << "requested, but not required";
   seen = ask(MakeTestCertificate({.subject = {{"CN", "jane"}}}, &ca_));
-  EXPECT_FALSE(seen.has_value()) << "signed by somebody else";
+  EXPECT_FALSE(seen.has_value()) << "signed by another CA";
   seen = ask(MakeTestCertificate({.subject = {{"CN", "jane"}}}));
-  EXPECT_FALSE(seen.has_value()) << "signed by itself";
+  EXPECT_FALSE(seen.has_value()) << "self-signed";
   seen = ask(MakeTestCertificate(
       {.subject = {{"CN", "jane"}}, .valid_from_days = -2, .valid_to_days = -1}, &client_ca));
   EXPECT_FALSE(seen.has_value()) << "expired";
@@ -870,14 +871,14 @@ TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
   ASSERT_TRUE(after.Handshake({.ca = ca_.certificate}));
   EXPECT_EQ(after.server_subject(), "/CN=renewed");
   before.Write(kGet);
-  EXPECT_TRUE(before.ReadUntil("GET / ").ends_with("GET / ")) << "old connections go on";
+  EXPECT_TRUE(before.ReadUntil("GET / ").ends_with("GET / ")) << "existing connections stay open";
 }
 
 TEST_F(TlsTest, InvalidPemIsRejectedWithAReason) {
   const TestCertificate other = MakeTestCertificate({.subject = {{"CN", "other"}}});
   struct Case {
     ServerTls tls;
-    const char* says;
+    const char* message;
   };
   const Case cases[] = {
       {{.certificate = "", .key = server_.key}, "the certificate cannot be read"},
@@ -892,8 +893,9 @@ TEST_F(TlsTest, InvalidPemIsRejectedWithAReason) {
     ServerOptions options;
     options.tls = c.tls;
     const auto server = Server::Start(options, Echo);
-    ASSERT_FALSE(server.has_value()) << c.says;
-    EXPECT_NE(server.error().message().find(c.says), std::string::npos) << server.error().message();
+    ASSERT_FALSE(server.has_value()) << c.message;
+    EXPECT_NE(server.error().message().find(c.message), std::string::npos)
+        << server.error().message();
   }
 }
 

@@ -14,7 +14,7 @@ constexpr std::string_view kBad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END C
 TEST(Openssl, ReadsAllCertificatesOfAString) {
   const TestCertificate a = MakeTestCertificate({});
   const TestCertificate b = MakeTestCertificate({});
-  // Other blocks, and text between them, are passed over.
+  // Other blocks, and lines between them, are skipped.
   const std::vector<X509Ptr> read =
       ReadCertificates("first:\n" + a.certificate + "and\n" + a.key + b.certificate + "\n");
   ASSERT_EQ(read.size(), 2U);
