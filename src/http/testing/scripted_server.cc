@@ -29,10 +29,10 @@ void UseCertificate(SSL_CTX* context, const TestCertificate& certificate) {
 
 int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
                    const unsigned char* offered, unsigned offered_size, void* user) {
-  const auto& offered_protocols = *static_cast<const std::vector<unsigned char>*>(user);
+  const auto& supported = *static_cast<const std::vector<unsigned char>*>(user);
   unsigned char* chosen = nullptr;
-  if (SSL_select_next_proto(&chosen, out_size, offered_protocols.data(),
-                            static_cast<unsigned>(offered_protocols.size()), offered,
+  if (SSL_select_next_proto(&chosen, out_size, supported.data(),
+                            static_cast<unsigned>(supported.size()), offered,
                             offered_size) != OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_NOACK;
   *out = chosen;
