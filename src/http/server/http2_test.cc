@@ -501,9 +501,9 @@ TEST(Http2Server, SendsContinueIfTheClientExpectsIt) {
   const std::int32_t id = c.client.SendRequest("POST", "/", {{"expect", "100-continue"}}, "x");
   const std::string requests = c.client.TakeOutput();
   constexpr std::size_t kBody = 9 + 1;  // a frame with one byte, which the client does not send yet
-  c.Receive(asked.substr(0, asked.size() - kBody));
+  c.Receive(requests.substr(0, requests.size() - kBody));
   c.client.Receive(c.connection.Send(c.codec));
-  c.Receive(asked.substr(asked.size() - kBody));
+  c.Receive(requests.substr(requests.size() - kBody));
   c.RunUntilIdle();
   c.connection.Take().responder->Send({});
   c.RunUntilIdle();
