@@ -19,12 +19,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::string Gzip(const std::string& text) {
+std::string Gzip(const std::string& plain) {
   z_stream zlib{};
   EXPECT_EQ(deflateInit2(&zlib, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&zlib, text.size()) + 32, '\0');
-  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  zlib.avail_in = static_cast<uInt>(text.size());
+  std::string out(deflateBound(&zlib, plain.size()) + 32, '\0');
+  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+  zlib.avail_in = static_cast<uInt>(plain.size());
   zlib.next_out = reinterpret_cast<Bytef*>(out.data());
   zlib.avail_out = static_cast<uInt>(out.size());
   EXPECT_EQ(deflate(&zlib, Z_FINISH), Z_STREAM_END);
@@ -89,7 +89,7 @@ TEST(Client, SendsTheWholeRequest) {
   }
 }
 
-TEST(Client, StreamsAnAnswerAsItComes) {
+TEST(Client, StreamsAResponseAsItArrives) {
   for (const bool http2 : {false, true}) {
     Journal journal;
     Gate gate;
@@ -101,7 +101,7 @@ TEST(Client, StreamsAnAnswerAsItComes) {
               h2.Begin(stream.id, 200);
               h2.Data(stream.id, "one", false);
               h2.Flush();
-              gate.Await();  // the client has seen it by now
+              gate.Await();  // the client has received it by now
               h2.Data(stream.id, "two", true);
             })
             .Run();
@@ -138,7 +138,7 @@ TEST(Client, RunsManyCallsOnOneHttp2Connection) {
   Journal journal;
   {
     const auto client = OpenClient(PlainHttp2(peer));
-    // The first alone, so that the peer's limit is known.
+    // The first alone, so that the server's limit is known.
     ASSERT_TRUE(client->Fetch({.target = "/first"}, kPatient).has_value());
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
@@ -184,7 +184,7 @@ TEST(Client, UsesAPoolOfHttp1Connections) {
   EXPECT_EQ(peer.connections(), 3);
 }
 
-TEST(Client, OpensAnotherConnectionWhenWatchesTakeAllStreams) {
+TEST(Client, OpensAnotherConnectionWhenWatchesUseAllStreams) {
   Journal journal;
   ScriptedServer peer([&](ScriptedConnection& wire, int number) {
     ScriptedHttp2Server(wire, {.max_streams = 2},
@@ -206,7 +206,7 @@ TEST(Client, OpensAnotherConnectionWhenWatchesTakeAllStreams) {
   EXPECT_EQ(peer.connections(), 2);
 }
 
-TEST(Client, RefusesRequestsThatWouldBreakOutOfTheirPlace) {
+TEST(Client, RejectsRequestsThatWouldChangeTheFraming) {
   ScriptedServer peer(ServeHttp1);
   const auto client = OpenClient(Plain(peer));
   const Request requests[] = {
@@ -232,7 +232,7 @@ TEST(Client, RefusesRequestsThatWouldBreakOutOfTheirPlace) {
   EXPECT_EQ(peer.connections(), 0);
 }
 
-TEST(Client, HandsOnEveryStatusAndFollowsNoRedirect) {
+TEST(Client, ReturnsEveryStatusAndFollowsNoRedirect) {
   ScriptedServer peer([](ScriptedConnection& wire, int) {
     for (const char* status : {"301 Moved", "429 Too Many Requests", "500 Oh", "999 What"}) {
       if (wire.ReadRequest().empty()) return;
@@ -249,15 +249,15 @@ TEST(Client, HandsOnEveryStatusAndFollowsNoRedirect) {
   }
 }
 
-TEST(Client, TriesEveryAddressOfAName) {
-  // Listens on 127.0.0.1 alone, while most systems try ::1 first.
+TEST(Client, TriesEveryAddressOfAHostName) {
+  // Listens only on 127.0.0.1, while most systems try ::1 first.
   ScriptedServer peer(ServeHttp1);
   const auto client = OpenClient({.url = "http://localhost:" + std::to_string(peer.port())});
   const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   EXPECT_TRUE(response.has_value()) << response.error().ToString();
 }
 
-TEST(Client, SaysWhatIsWrongWithItsUrls) {
+TEST(Client, ReportsInvalidUrls) {
   EXPECT_TRUE(Client::Open({.url = "host:6443"}).error().Is(StatusReason::kBadRequest));
   const Result<std::unique_ptr<Client>> client =
       Client::Open({.url = "https://host", .proxy_url = "socks4://proxy:1080"});
@@ -268,10 +268,10 @@ TEST(Client, SaysWhatIsWrongWithItsUrls) {
 
 // ---- Gzip ----
 
-TEST(Client, UnpacksGzip) {
-  std::string text;
-  for (int i = 0; i < 100'000; ++i) text += std::to_string(i);
-  const std::string packed = Gzip(text);
+TEST(Client, DecodesGzip) {
+  std::string plain;
+  for (int i = 0; i < 100'000; ++i) plain += std::to_string(i);
+  const std::string packed = Gzip(plain);
   ScriptedServer peer([&](ScriptedConnection& wire, int) {
     while (!wire.ReadRequest().empty())
       wire.Write(Http1Response(packed, "Content-Encoding: gzip\r\n"));
@@ -279,11 +279,11 @@ TEST(Client, UnpacksGzip) {
   const auto client = OpenClient(Plain(peer));
   Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
-  EXPECT_EQ(response->body, text);
+  EXPECT_EQ(response->body, plain);
   EXPECT_EQ(response->headers.Find("content-encoding"), nullptr);
   EXPECT_EQ(response->headers.Find("content-length"), nullptr);
 
-  // Who asks by himself gets what he asked for.
+  // A request with its own accept-encoding gets the encoded body.
   response = client->Fetch({.target = "/", .headers = {{"accept-encoding", "gzip"}}}, kPatient);
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(response->body, packed);
@@ -305,7 +305,7 @@ TEST(Client, StreamsGzipOfSeveralMembers) {
   EXPECT_EQ(all, "onetwo");
 }
 
-TEST(Client, RefusesGzipThatIsBrokenOrABomb) {
+TEST(Client, RejectsInvalidGzipAndGzipBombs) {
   const std::string bomb = Gzip(std::string(50'000'000, '\0'));
   const std::string good = Gzip("hello");
   struct Case {
@@ -316,7 +316,7 @@ TEST(Client, RefusesGzipThatIsBrokenOrABomb) {
   };
   const Case cases[] = {
       {"no gzip", "hello", StatusReason::kUnreachable, "not the gzip"},
-      {"cut off", good.substr(0, good.size() - 3), StatusReason::kUnreachable, "cut off"},
+      {"incomplete", good.substr(0, good.size() - 3), StatusReason::kUnreachable, "incomplete"},
       {"bomb", bomb, StatusReason::kRequestEntityTooLarge, "larger than 1000000 bytes"},
       {"rubbish after the end", good + "rubbish", StatusReason::kUnreachable, "not the gzip"},
   };
@@ -333,7 +333,7 @@ TEST(Client, RefusesGzipThatIsBrokenOrABomb) {
   }
 }
 
-TEST(Client, BoundsTheBodyOfAFetch) {
+TEST(Client, LimitsTheBodyOfAFetch) {
   for (const bool http2 : {false, true}) {
     ScriptedServer peer([&](ScriptedConnection& wire, int) {
       if (http2) {
@@ -355,7 +355,7 @@ TEST(Client, BoundsTheBodyOfAFetch) {
 
 // ---- Failures ----
 
-TEST(Client, SaysThatAConnectionWasRefused) {
+TEST(Client, ReportsARefusedConnection) {
   std::string url;
   {
     const ScriptedServer gone(ServeHttp1);
@@ -366,14 +366,14 @@ TEST(Client, SaysThatAConnectionWasRefused) {
   EXPECT_EQ(client->Stats().connections_failed, 1U);
 }
 
-TEST(Client, SaysThatThereIsNoSuchHost) {
+TEST(Client, ReportsAnUnknownHost) {
   const auto client = OpenClient({.url = "http://no-such-host.invalid:1"});
   EXPECT_CONTAINS(FailureOf(*client), "http://no-such-host.invalid:1: ");
   EXPECT_CONTAINS(FailureOf(*client), "no-such-host.invalid");
 }
 
-TEST(Client, SaysThatConnectingTimedOut) {
-  // Accepts, and never says a word of TLS.
+TEST(Client, ReportsThatConnectingTimedOut) {
+  // Accepts, but never sends anything of TLS.
   ScriptedServer peer([&](ScriptedConnection& wire, int) { wire.AwaitEnd(); });
   ClientOptions options;
   options.url = "https://127.0.0.1:" + std::to_string(peer.port());
@@ -384,8 +384,8 @@ TEST(Client, SaysThatConnectingTimedOut) {
   EXPECT_CONTAINS(message, "20 ms");
 }
 
-TEST(Client, SaysThatNobodyAnsweredTheConnect) {
-  // A listener whose queue is full: the kernel drops what comes next.
+TEST(Client, ReportsAConnectThatGetsNoReply) {
+  // A listener whose queue is full: the kernel drops further connects.
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -422,7 +422,7 @@ TEST(Client, FailsACallThatGetsNoConnectionWhileAWatchHoldsTheOnlyOne) {
   EXPECT_EQ(FailureOf(*client), peer.url() + ": connection refused");
 }
 
-TEST(Client, WaitsForAStreamWhereThereIsNoOtherConnectionToBeHad) {
+TEST(Client, WaitsForAStreamIfNoOtherConnectionCanBeMade) {
   Journal journal;
   ScriptedServer peer([&](ScriptedConnection& wire, int) {
     ScriptedHttp2Server(wire, {.max_streams = 2}, [&](ScriptedHttp2Server& h2, const auto& stream) {
@@ -443,7 +443,7 @@ TEST(Client, WaitsForAStreamWhereThereIsNoOtherConnectionToBeHad) {
   client->Fetch({.target = "/get"}, kPatient, [&](const Result<Response>& response) {
     responses.Add(response ? response->body : response.error().ToString());
   });
-  // Its try for another connection has failed; only then is there a stream.
+  // The attempt to make another connection has failed; only then a stream becomes free.
   while (client->Stats().connections_failed == 0) std::this_thread::yield();
   client->Cancel(stuck);
   EXPECT_EQ(responses.Await(1)[0], "x");
@@ -485,7 +485,7 @@ TEST(Client, EndsACallThatTakesTooLong) {
     const auto client = OpenClient(http2 ? PlainHttp2(peer) : Plain(peer));
     EXPECT_CONTAINS(FailureOf(*client, StatusReason::kTimeout, {.timeout = milliseconds(30)}),
                     "response within 30 ms");
-    // HTTP/1.1 can only close; HTTP/2 goes on.
+    // HTTP/1.1 can only close; HTTP/2 keeps the connection.
     if (http2)
       EXPECT_EQ(client->Stats().connections, 1U);
     else
@@ -493,14 +493,14 @@ TEST(Client, EndsACallThatTakesTooLong) {
   }
 }
 
-TEST(Client, EndsACallWhoseAnswerNeverBegins) {
+TEST(Client, EndsACallWhoseResponseNeverBegins) {
   ScriptedServer peer([&](ScriptedConnection& wire, int) { wire.AwaitEnd(); });
   const auto client = OpenClient(Plain(peer));
   EXPECT_CONTAINS(FailureOf(*client, StatusReason::kTimeout, {.timeout = milliseconds(30)}),
                   peer.url() + ": no response within 30 ms");
 }
 
-TEST(Client, ReportsAnswersThatAreCutOff) {
+TEST(Client, ReportsIncompleteResponses) {
   struct Case {
     const char* name;
     std::function<void(ScriptedConnection&)> response;
@@ -544,7 +544,7 @@ TEST(Client, ReportsAnswersThatAreCutOff) {
     const std::string message = FailureOf(*client);
     EXPECT_CONTAINS(message, c.message);
     EXPECT_CONTAINS(message, peer.url());
-    EXPECT_EQ(peer.connections(), 1) << "it was not said to be repeatable";
+    EXPECT_EQ(peer.connections(), 1) << "the request was not repeatable";
   }
 }
 
@@ -573,7 +573,7 @@ TEST(Client, CancelEndsACall) {
   }
 }
 
-TEST(Client, HearsNothingMoreAfterCancelInACallback) {
+TEST(Client, DeliversNothingMoreAfterCancelInACallback) {
   ScriptedServer peer([&](ScriptedConnection& wire, int) {
     ScriptedHttp2Server(wire, {}, [](ScriptedHttp2Server& h2, const auto& stream) {
       h2.Begin(stream.id, 200);
@@ -599,7 +599,7 @@ TEST(Client, HearsNothingMoreAfterCancelInACallback) {
   EXPECT_CONTAINS(entries[1], "cancelled");
 }
 
-TEST(Client, StopsWaitingWhenAskedTo) {
+TEST(Client, StopsWaitingWhenStopIsRequested) {
   ScriptedServer peer([&](ScriptedConnection& wire, int) { wire.AwaitEnd(); });
   const auto client = OpenClient(Plain(peer));
   std::stop_source stop;
@@ -633,7 +633,7 @@ TEST(Client, EndsEveryCallWhenItIsDestroyed) {
         client->Start(
             {.target = "/watch"}, kPatient, {.done = [&](const Status& status) {
               journal.Add(status.Is(StatusReason::kCancelled) ? "cancelled" : status.ToString());
-              // Whoever tries again is told the same, and is heard no more.
+              // A second Cancel() has no effect.
               if (journal.entries().size() == 1)
                 client->Start({.target = "/again"}, {}, {.done = [&](const Status& s) {
                                 journal.Add(s.Is(StatusReason::kCancelled) ? "cancelled" : "?");
@@ -645,7 +645,7 @@ TEST(Client, EndsEveryCallWhenItIsDestroyed) {
   }
 }
 
-// Threads start and cancel calls while the server responds, refuses, resets, drains and
+// Threads start and cancel calls while the server responds, refuses streams, resets, drains and
 // dies: each call ends once, whatever happens.
 TEST(Client, EndsEachCallOnceWhateverHappens) {
   constexpr int kThreads = 4;
@@ -671,7 +671,7 @@ TEST(Client, EndsEachCallOnceWhateverHappens) {
                               case 17:
                                 h2.Begin(stream.id, 200);
                                 return h2.Data(stream.id, "half",
-                                               false);  // until it is cancelled or cut
+                                               false);  // until it is cancelled or closed
                               case 29:
                                 return h2.GoAway(stream.id, kNoError);  // and no response
                               case 41:
@@ -713,7 +713,7 @@ TEST(Client, EndsEachCallOnceWhateverHappens) {
   }
 }
 
-TEST(Client, RunsWhatIsPostedAndDropsWhatIsNotDue) {
+TEST(Client, RunsPostedTasksAndDropsThoseThatAreNotDue) {
   Journal journal;
   {
     const auto client = OpenClient({.url = "http://127.0.0.1:1"});

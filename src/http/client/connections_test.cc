@@ -15,11 +15,11 @@ using std::chrono::milliseconds;
 
 // ---- Repeating ----
 
-TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
+TEST(Client, SendsOnlyRepeatableRequestsAgainAfterAnIdleConnectionBroke) {
   for (const bool repeatable : {false, true}) {
     Journal journal;
     ScriptedServer peer([&](ScriptedConnection& wire, int number) {
-      // The first connection serves one request, and dies on the second.
+      // The first connection serves one request, and closes on the second.
       for (int i = 0; number > 0 || i < 2; ++i) {
         if (wire.ReadRequest().empty()) return;
         journal.Add(std::to_string(number));
@@ -48,7 +48,7 @@ TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
   });
   const auto client = OpenClient(Plain(peer));
   for (std::size_t i = 0; i < 20; ++i) {
-    // Not repeatable, and still none is lost.
+    // Not repeatable, but none is lost.
     const Result<Response> response = client->Fetch({.method = "POST", .target = "/"}, kPatient);
     ASSERT_TRUE(response.has_value()) << response.error().ToString();
     journal.Await(i + 1);
@@ -56,7 +56,7 @@ TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
   EXPECT_EQ(peer.connections(), 20);
 }
 
-TEST(Client, GivesUpRepeatingAfterAWhile) {
+TEST(Client, SendsARequestAgainAtMostThreeTimes) {
   ScriptedServer peer([](ScriptedConnection& wire, int) { wire.ReadRequest(); });
   const auto client = OpenClient(Plain(peer));
   EXPECT_CONTAINS(
@@ -65,7 +65,7 @@ TEST(Client, GivesUpRepeatingAfterAWhile) {
   EXPECT_EQ(peer.connections(), 4);
 }
 
-TEST(Client, NeverRepeatsWhatHasBeenAnswered) {
+TEST(Client, NeverSendsARequestAgainAfterItsResponseBegan) {
   ScriptedServer peer([](ScriptedConnection& wire, int) {
     wire.ReadRequest();
     wire.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
@@ -75,13 +75,13 @@ TEST(Client, NeverRepeatsWhatHasBeenAnswered) {
   EXPECT_EQ(peer.connections(), 1);
 }
 
-TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
+TEST(Client, SendsRequestsAgainThatAGoAwayLeftUnprocessed) {
   Journal journal;
   ScriptedServer peer([&](ScriptedConnection& wire, int number) {
     ScriptedHttp2Server(wire, {}, [&, number](ScriptedHttp2Server& h2, const auto& stream) {
       journal.Add(std::to_string(number) + " " + stream.request.body);
       if (number == 0) {
-        h2.GoAway(0, kNoError);  // none of them was looked at
+        h2.GoAway(0, kNoError);  // none of them was processed
         h2.Flush();
         h2.wire().AwaitEnd();
         h2.Stop();
@@ -91,7 +91,7 @@ TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
-  // Not said to be repeatable: it is known that nothing happened.
+  // Not repeatable, but it is known that nothing was processed.
   const Result<Response> response =
       client->Fetch({.method = "POST", .target = "/", .body = "body"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
@@ -100,7 +100,7 @@ TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
   EXPECT_EQ(client->Stats().repeated, 1U);
 }
 
-TEST(Client, SaysWhetherTheServerMayHaveActed) {
+TEST(Client, ReportsWhetherTheServerMayHaveProcessedTheRequest) {
   std::atomic<bool> responding{true};
   ScriptedServer peer([&](ScriptedConnection& wire, int) {
     ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& h2, const auto& stream) {
@@ -120,13 +120,13 @@ TEST(Client, SaysWhetherTheServerMayHaveActed) {
   EXPECT_TRUE(unprocessed("/refuse"));
   responding = false;
   EXPECT_FALSE(unprocessed("/silent", {.timeout = std::chrono::milliseconds(20)}));
-  // A call that was perhaps acted upon, and then found nobody to ask again.
+  // A call that may have been processed, and for which no other connection could be made.
   peer.StopListening();
   EXPECT_FALSE(unprocessed("/break", {.timeout = kPatience, .repeatable = true}));
   EXPECT_TRUE(unprocessed("/nobody"));
 }
 
-TEST(Client, GoesOverANewConnectionWhenTold) {
+TEST(Client, UsesANewConnectionAfterRenew) {
   Gate gate;
   Gate began;
   ScriptedServer peer([&](ScriptedConnection& wire, int connection) {
@@ -149,12 +149,12 @@ TEST(Client, GoesOverANewConnectionWhenTold) {
   const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
   EXPECT_EQ(response->body, "1");
-  // What was under way goes on where it was, and the old connection ends with it.
+  // Started calls stay on the old connection, which is closed after them.
   gate.Open();
   EXPECT_EQ(journal.Await(1), std::vector<std::string>{"0"});
 }
 
-TEST(Client, RepeatsARefusedStreamOnTheSameConnection) {
+TEST(Client, SendsARefusedStreamAgainOnTheSameConnection) {
   int requests = 0;
   ScriptedServer peer([&](ScriptedConnection& wire, int) {
     ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& h2, const auto& stream) {
@@ -189,7 +189,7 @@ TEST(Client, FinishesOldCallsAndStartsNewOnesElsewhereWhenTheServerDrains) {
   client->Fetch({.target = "/old"}, kPatient,
                 [&](const Result<Response>& r) { responses.Add("old " + r.value().body); });
   journal.Await(1);
-  // The GOAWAY is on its way; sooner or later calls go elsewhere, and none fails.
+  // The GOAWAY arrives at some time; then calls use another connection, and none fails.
   Result<Response> response = client->Fetch({.target = "/new"}, {.timeout = milliseconds(10)});
   while (!response) response = client->Fetch({.target = "/new"}, {.timeout = milliseconds(10)});
   EXPECT_EQ(response->body, "1");
@@ -231,7 +231,7 @@ TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
   client->Start({.target = "/watch"}, {}, {});
   std::string seen;
   while (seen.empty() || std::stoi(seen) < 3) {
-    // Quiet for long enough for a ping, told by the client's own clock.
+    // Without bytes for long enough that a ping is sent, by the client's clock.
     std::promise<void> later;
     client->PostAfter(milliseconds(20), [&] { later.set_value(); });
     later.get_future().wait();
@@ -242,7 +242,7 @@ TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
   EXPECT_EQ(peer.connections(), 1);
 }
 
-TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
+TEST(Client, DoesNotPingAConnectionWithoutCallsIfDisabled) {
   ScriptedServer peer([&](ScriptedConnection& wire, int) {
     ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
       p.Respond(stream.id, 200, std::to_string(p.pings()));
@@ -259,16 +259,16 @@ TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
   later.get_future().wait();
   const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
-  // One, where a machine was too slow for a response within 100 ms.
+  // One ping is possible if the machine was too slow for a response within 100 ms.
   EXPECT_LE(std::stoi(response->body), 1);
 }
 
-TEST(Client, GivesUpAConnectionThatDoesNotAnswerPings) {
+TEST(Client, ClosesAConnectionThatDoesNotAnswerPings) {
   ScriptedServer peer([&](ScriptedConnection& wire, int) {
     ScriptedHttp2Server h2(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
       p.Begin(stream.id, 200);
       p.Flush();
-      p.Stop();  // reads no more, but stays
+      p.Stop();  // reads no more, but stays connected
     });
     h2.Run();
     wire.AwaitEnd();

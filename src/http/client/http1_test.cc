@@ -10,7 +10,7 @@ namespace {
 
 using Outcome = ExchangeEnd::Outcome;
 
-// A codec, and all that it reported, as text: "head 200", "data abc", "end whole".
+// A codec, and all that it has reported, as strings: "head 200", "data abc", "end whole".
 class Harness {
  public:
   explicit Harness(std::size_t max_header_bytes = 1024) : codec(events_, max_header_bytes) {}
@@ -20,12 +20,12 @@ class Harness {
     codec.Send(&out, 1 << 20);
     return out;
   }
-  // Starts a GET and takes what it sends.
+  // Starts a GET and takes the bytes that it sends.
   void Get() {
     codec.Start(++exchange_, get_);
     Sent();
   }
-  // Everything since the last time, in one line.
+  // All events since the last call, in one line.
   std::string Log() {
     std::string out;
     for (const std::string& entry : log_) out += (out.empty() ? "" : "; ") + entry;
@@ -79,7 +79,7 @@ TEST(Http1Client, WritesARequest) {
   EXPECT_EQ(h.Sent(), "");
 }
 
-TEST(Http1Client, SaysThatAPostWithoutABodyHasNone) {
+TEST(Http1Client, SendsContentLengthZeroForAPostWithoutABody) {
   Harness h;
   const Request request{.method = "POST", .target = "/", .authority = "h"};
   h.codec.Start(1, request);
@@ -102,8 +102,8 @@ TEST(Http1Client, SendsALargeBodyInPieces) {
   EXPECT_EQ(all.size(), all.find("\r\n\r\n") + 4 + request.body.size());
 }
 
-// Each response comes whole, and then again one byte at a time: both must say the same.
-TEST(Http1Client, ReadsAnswers) {
+// Each response arrives in one piece, and then again byte by byte: the results must be equal.
+TEST(Http1Client, ReadsResponses) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -152,7 +152,7 @@ TEST(Http1Client, ReadsAnswers) {
   }
 }
 
-TEST(Http1Client, RefusesWhatIsNoAnswer) {
+TEST(Http1Client, RejectsInvalidResponses) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -209,14 +209,14 @@ TEST(Http1Client, RefusesWhatIsNoAnswer) {
     EXPECT_EQ(h.Log(), c.log);
     EXPECT_NE(h.cause.find(c.cause), std::string::npos) << h.cause;
     EXPECT_TRUE(h.codec.finished());
-    // And what comes after is nobody's.
+    // Bytes after the end are ignored.
     h.codec.Receive("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     h.codec.ReceiveEnd(true, "");
     EXPECT_EQ(h.Log(), "");
   }
 }
 
-TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
+TEST(Http1Client, DistinguishesCompleteFromIncompleteResponses) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -253,7 +253,7 @@ TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
   }
 }
 
-TEST(Http1Client, HandsOverTheFirstByteOfAChunkAtOnce) {
+TEST(Http1Client, DeliversTheFirstByteOfAChunkAtOnce) {
   Harness h;
   h.Get();
   h.codec.Receive("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -263,7 +263,7 @@ TEST(Http1Client, HandsOverTheFirstByteOfAChunkAtOnce) {
   EXPECT_EQ(h.Log(), "broken");
 }
 
-TEST(Http1Client, KnowsARequestThatNeverLeft) {
+TEST(Http1Client, ReportsAnUnsentRequestAsNotProcessed) {
   Harness h;
   const Request request{.method = "POST", .target = "/", .authority = "h", .body = "x"};
   h.codec.Start(1, request);
@@ -271,7 +271,7 @@ TEST(Http1Client, KnowsARequestThatNeverLeft) {
   EXPECT_EQ(h.Log(), "not processed");
 }
 
-TEST(Http1Client, HasNoBodyAfterHead) {
+TEST(Http1Client, ExpectsNoBodyForHead) {
   Harness h;
   const Request request{.method = "HEAD", .target = "/", .authority = "h"};
   h.codec.Start(1, request);
@@ -281,7 +281,7 @@ TEST(Http1Client, HasNoBodyAfterHead) {
   EXPECT_TRUE(h.codec.CanStart());
 }
 
-TEST(Http1Client, TakesARefusalBeforeTheRequestIsThrough) {
+TEST(Http1Client, AcceptsAResponseBeforeTheRequestIsSent) {
   Harness h;
   Request request{.method = "POST", .target = "/", .authority = "h"};
   request.body.assign(100'000, 'x');
@@ -290,7 +290,7 @@ TEST(Http1Client, TakesARefusalBeforeTheRequestIsThrough) {
   h.codec.Send(&out, 1000);
   h.codec.Receive("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
   EXPECT_EQ(h.Log(), "head 413; whole");
-  EXPECT_TRUE(h.codec.finished()) << "the rest of the body would be taken for a request";
+  EXPECT_TRUE(h.codec.finished()) << "the rest of the body would be parsed as a request";
 }
 
 TEST(Http1Client, MakesFieldNamesLowerCaseAndDropsTrailers) {
@@ -303,10 +303,10 @@ TEST(Http1Client, MakesFieldNamesLowerCaseAndDropsTrailers) {
             (Headers{{"retry-after", "5"}, {"x", ""}, {"transfer-encoding", "chunked"}}));
 }
 
-TEST(Http1Client, IsOfNoMoreUseAfterCancel) {
+TEST(Http1Client, IsFinishedAfterCancel) {
   Harness h;
   h.Get();
-  h.codec.Cancel(7);  // some other
+  h.codec.Cancel(7);  // another exchange
   EXPECT_EQ(h.codec.active(), 1U);
   h.codec.Cancel(1);
   EXPECT_TRUE(h.codec.finished());
@@ -315,14 +315,14 @@ TEST(Http1Client, IsOfNoMoreUseAfterCancel) {
   EXPECT_EQ(h.Log(), "");
 }
 
-TEST(Http1Client, ClosesWhenSpokenToWithoutHavingAsked) {
+TEST(Http1Client, ClosesOnBytesWithoutARequest) {
   Harness h;
   h.codec.Receive("HTTP/1.1 408 Request Timeout\r\n\r\n");
   EXPECT_TRUE(h.codec.finished());
   EXPECT_EQ(h.Log(), "");
 }
 
-TEST(Http1Client, HandsOverTheTunnelAfterConnect) {
+TEST(Http1Client, ReturnsTheTunnelBytesAfterConnect) {
   Harness h;
   const Request request{.method = "CONNECT", .target = "host:443", .authority = "host:443"};
   h.codec.Start(1, request);

@@ -196,7 +196,7 @@ struct Http2Client::Callbacks {
   static ssize_t ReadBody(nghttp2_session*, std::int32_t, std::uint8_t* out, std::size_t size,
                           std::uint32_t* flags, nghttp2_data_source* source, void*) noexcept {
     Stream& stream = *static_cast<Stream*>(source->ptr);
-    if (stream.request == nullptr) return NGHTTP2_ERR_DEFERRED;  // a reset is on its way
+    if (stream.request == nullptr) return NGHTTP2_ERR_DEFERRED;  // it is being reset
     const std::string& body = stream.request->body;
     const std::size_t piece = std::min(size, body.size() - stream.body_sent);
     std::memcpy(out, body.data() + stream.body_sent, piece);

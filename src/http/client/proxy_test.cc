@@ -27,9 +27,9 @@ std::unique_ptr<ProxyClient> Socks(const std::string& host, std::string user_inf
 constexpr std::string_view kPort = "\x19\x2b";
 constexpr std::string_view kGranted("\5\0\0\1\0\0\0\0\0\0", 10);
 
-std::string Bytes(std::string_view text) { return std::string(text); }
+std::string Bytes(std::string_view bytes) { return std::string(bytes); }
 
-TEST(SocksClient, AsksForAddressesAndNames) {
+TEST(SocksClient, SendsAddressesAndNames) {
   const struct {
     const char* host;
     std::string asked;
@@ -51,7 +51,7 @@ TEST(SocksClient, AsksForAddressesAndNames) {
   }
 }
 
-TEST(SocksClient, LogsInWhereItIsAskedTo) {
+TEST(SocksClient, AuthenticatesIfTheProxyAsksForIt) {
   const auto client = Socks("h", "user:pa:ss");
   EXPECT_EQ(Sent(*client), Bytes({"\5\2\0\2", 4}));
   EXPECT_TRUE(client->Receive("\5\2").ok());
@@ -60,8 +60,8 @@ TEST(SocksClient, LogsInWhereItIsAskedTo) {
   EXPECT_EQ(Sent(*client), Bytes({"\5\1\0\3\1h", 6}) + Bytes(kPort));
 }
 
-TEST(SocksClient, TakesAnswersInAnyPieces) {
-  // With a name for an address, and the server's first words right behind.
+TEST(SocksClient, AcceptsRepliesInAnyPieces) {
+  // With a name as address, followed by the first bytes of the server.
   const std::string responses =
       Bytes({"\5\0", 2}) + Bytes({"\5\0\0\3\4name\0\0", 11}) + "first words";
   for (std::size_t size = 1; size <= responses.size(); ++size) {
@@ -76,7 +76,7 @@ TEST(SocksClient, TakesAnswersInAnyPieces) {
   }
 }
 
-TEST(SocksClient, SaysWhyThereIsNoTunnel) {
+TEST(SocksClient, ReportsWhyThereIsNoTunnel) {
   const std::string welcome({"\5\0", 2});
   const struct {
     std::string user_info;

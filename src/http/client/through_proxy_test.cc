@@ -14,7 +14,7 @@ namespace herald::http {
 namespace {
 
 // Talks HTTP on both sides of CONNECT, as if it were the server as well.
-TEST(Client, AsksAProxy) {
+TEST(Client, RequestsATunnelFromAProxyWithConnect) {
   Journal journal;
   ScriptedServer proxy([&](ScriptedConnection& wire, int) {
     journal.Add(wire.ReadRequest());
@@ -85,7 +85,7 @@ TEST(Client, VerifiesTheServerBehindTheProxy) {
   }
 }
 
-TEST(Client, SaysWhatTheProxySaid) {
+TEST(Client, ReportsTheErrorOfTheProxy) {
   struct Case {
     const char* response;
     const char* message;
@@ -113,7 +113,7 @@ TEST(Client, SaysWhatTheProxySaid) {
 }
 
 // Plain, behind a proxy with TLS, and TLS within TLS; by HTTP/1.1 and HTTP/2.
-TEST(Client, SpeaksTlsToAProxy) {
+TEST(Client, UsesTlsToAProxy) {
   const Pki pki;
   const ScriptedServer::Tls tls{.certificate = MakeTestCertificate({}, &pki.authority),
                                 .protocols = {"h2", "http/1.1"}};
@@ -157,7 +157,7 @@ TEST(Client, VerifiesTheProxy) {
   EXPECT_CONTAINS(message, "valid for other.invalid, not for localhost");
 }
 
-TEST(Client, GoesThroughASocksProxy) {
+TEST(Client, ConnectsThroughASocksProxy) {
   const Pki pki;
   ScriptedServer server(ServeEither,
                         ScriptedServer::Tls{.certificate = MakeTestCertificate({}, &pki.authority),

@@ -40,10 +40,10 @@ class TimerQueue {
 
   // Runs the tasks that are due, in order. Tasks that are added meanwhile wait for the next call.
   void RunDue(Time now) {
-    const std::uint64_t bound = last_number_;
+    const std::uint64_t last_due_number = last_number_;
     while (!tasks_.empty()) {
       const auto first = tasks_.begin();
-      if (first->first.when > now || first->first.number > bound) return;
+      if (first->first.when > now || first->first.number > last_due_number) return;
       const std::function<void()> task = std::move(first->second);
       tasks_.erase(first);
       task();

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A server that only serves who shows a certificate, and writes down who did.
+// A server that requires a client certificate, and records the names in them.
 ScriptedServer::Tls AskingWho(const Pki& pki) {
   return {.certificate = pki.server, .client_ca = pki.authority.certificate, .protocols = {"h2"}};
 }
@@ -22,7 +22,7 @@ ScriptedServer::Script NoteWho(Journal& journal) {
   };
 }
 
-TEST(Client, SpeaksWhatAlpnChoseOverTls) {
+TEST(Client, UsesTheProtocolThatAlpnChose) {
   const Pki pki;
   struct Case {
     std::vector<std::string> protocols;
@@ -55,7 +55,7 @@ TEST(Client, SpeaksWhatAlpnChoseOverTls) {
   }
 }
 
-TEST(Client, MovesLargeBodiesOverTls) {
+TEST(Client, SendsAndReceivesLargeBodiesOverTls) {
   const Pki pki;
   ScriptedServer peer(ServeEither,
                       ScriptedServer::Tls{.certificate = pki.server, .protocols = {"h2"}});
@@ -68,7 +68,7 @@ TEST(Client, MovesLargeBodiesOverTls) {
   EXPECT_TRUE(response->body == "echo:" + body);
 }
 
-TEST(Client, RefusesCertificatesAndSaysWhy) {
+TEST(Client, RejectsInvalidCertificatesWithAReason) {
   const Pki pki;
   const TestCertificate other =
       MakeTestCertificate({.subject = {{"CN", "other CA"}}, .authority = true});
@@ -113,7 +113,7 @@ TEST(Client, RefusesCertificatesAndSaysWhy) {
   }
 }
 
-TEST(Client, VerifiesTheNameItWasToldToExpect) {
+TEST(Client, VerifiesTheConfiguredServerName) {
   const Pki pki;
   const TestCertificate certificate =
       MakeTestCertificate({.names = "DNS:kubernetes.default"}, &pki.authority);
@@ -123,7 +123,7 @@ TEST(Client, VerifiesTheNameItWasToldToExpect) {
   EXPECT_TRUE(client->Fetch({.target = "/x"}, kPatient).has_value());
 }
 
-TEST(Client, ShowsItsCertificate) {
+TEST(Client, SendsItsCertificate) {
   const Pki pki;
   Journal journal;
   ScriptedServer peer(NoteWho(journal), AskingWho(pki));
@@ -134,7 +134,7 @@ TEST(Client, ShowsItsCertificate) {
   EXPECT_EQ(journal.entries(), std::vector<std::string>{"alice"});
 }
 
-TEST(Client, SaysThatTheServerWantsACertificate) {
+TEST(Client, ReportsAServerThatRequiresACertificate) {
   const Pki pki;
   constexpr int kTls12 = 0x0303;
   for (const int version : {0, kTls12}) {
@@ -143,7 +143,7 @@ TEST(Client, SaysThatTheServerWantsACertificate) {
                                                          .max_version = version});
     const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate}));
     const std::string message = FailureOf(*client);
-    // A server that closes while we are still sending may take its own alert back.
+    // If a server closes while the client is sending, the reset may discard its alert.
     if (message.find("reset") == std::string::npos) {
       EXPECT_CONTAINS(message, "the server requires a client certificate");
     }
@@ -151,7 +151,7 @@ TEST(Client, SaysThatTheServerWantsACertificate) {
   }
 }
 
-TEST(Client, SaysWhatIsWrongWithItsOwnMaterial) {
+TEST(Client, ReportsInvalidTlsMaterial) {
   const Pki pki;
   const TestCertificate other = MakeTestCertificate({});
   const std::string bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
@@ -206,13 +206,13 @@ TEST(Client, UsesNewTlsMaterialForTheNextConnection) {
     tls.certificate = bob.certificate;
     tls.key = bob.key;
   }
-  // Soon all calls go over a connection that was made with it.
+  // Soon all calls use a connection that was made with it.
   while (journal.entries().size() < 2)
     ASSERT_TRUE(client->Fetch({.target = "/x"}, kPatient).has_value());
   EXPECT_EQ(journal.entries(), (std::vector<std::string>{"alice", "bob"}));
 }
 
-TEST(Client, SaysThatTheServerDoesNotSpeakTls) {
+TEST(Client, ReportsAServerWithoutTls) {
   ScriptedServer peer([](ScriptedConnection& wire, int) {
     wire.ReadSome();
     wire.Write("HTTP/1.1 400 Bad Request\r\n\r\n");
@@ -224,7 +224,7 @@ TEST(Client, SaysThatTheServerDoesNotSpeakTls) {
   EXPECT_CONTAINS(FailureOf(*client), options.url + ": the server does not use TLS");
 }
 
-TEST(Client, DoesNotTakeACutTlsConnectionForTheEndOfABody) {
+TEST(Client, DoesNotAcceptAnEndWithoutCloseNotifyAsTheEndOfABody) {
   const Pki pki;
   for (const bool honest : {true, false}) {
     ScriptedServer peer(

@@ -185,15 +185,15 @@ bool Connection::SendOnce(SteadyTime now) {
     Close();
     return false;
   }
-  const std::size_t gone = sent > 0 ? static_cast<std::size_t>(sent) : 0;
-  if (gone > 0 || unsent_.empty()) progress_ = now;
+  const std::size_t taken = sent > 0 ? static_cast<std::size_t>(sent) : 0;
+  if (taken > 0 || unsent_.empty()) progress_ = now;
   if (unsent_.empty()) rate_.Restart(now);
-  rate_.Add(gone);
-  if (gone == wire.size()) {
+  rate_.Add(taken);
+  if (taken == wire.size()) {
     std::string().swap(unsent_);  // with its memory
     return true;
   }
-  unsent_.assign(wire, gone);
+  unsent_.assign(wire, taken);
   return false;
 }
 

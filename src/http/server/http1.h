@@ -15,9 +15,8 @@ class Http1RequestParser;
 
 // The server's side of one HTTP/1.1 (or 1.0) connection.
 //
-//   kHead --head read--> kDecide --body wanted--> kBody --body read--> kRespond --> kHead
-//                           `------- answered without reading it ---------^  `--> kDiscard -->
-//                           kHead
+//   kHead --> kDecide --body wanted--> kBody --body read--> kRespond --> kHead
+//                `-------- response without the body ----------^  `--> kDiscard --> kHead
 //   any --- rejected, timed out, drained, or "connection: close" ---> kFinished
 //
 // The handler gets the head in kDecide, and the body is not read until the handler asks for it. A

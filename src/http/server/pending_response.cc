@@ -191,9 +191,9 @@ void PendingResponse::Abort() {
   std::function<void()> closed;  // destroyed without being called: the caller knows
   {
     const MutexLock lock(mu_);
-    const bool cut_off = aborted_;  // for another reason; `closed` is still to be called
+    const bool already_aborted = aborted_;  // for another reason; `closed` is still to be called
     push = AbortLocked();
-    if (aborted_ && !cut_off) closed.swap(closed_);
+    if (aborted_ && !already_aborted) closed.swap(closed_);
   }
   Push(push);
 }

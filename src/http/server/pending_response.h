@@ -78,7 +78,7 @@ struct ResponseGroup {
   std::atomic<bool> overflow{false};           // over a limit: the connection must be closed
 };
 
-// The response to one request, on its way from the handler (any thread, through the Responder of
+// The response to one request, passed from the handler (any thread, through the Responder of
 // MakeResponder()) to the connection's codec (the connection's thread).
 //
 // It is only a queue: sending a response does not call a codec or a socket, so these need no

@@ -12,19 +12,19 @@
 namespace herald::http {
 namespace {
 
-Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+Chunk MakeChunk(std::string bytes) { return std::make_shared<const std::string>(std::move(bytes)); }
 
 class PendingResponseTest : public testing::Test {
  protected:
   ~PendingResponseTest() override { ready_->Close(); }
 
   std::string ReadAll(PendingResponse& response) {
-    std::string text;
+    std::string bytes;
     std::array<char, 7> buffer{};
     for (;;) {
       const PendingResponse::Piece piece = response.Read(buffer.data(), buffer.size());
-      text.append(buffer.data(), piece.bytes);
-      if (piece.bytes == 0) return text;
+      bytes.append(buffer.data(), piece.bytes);
+      if (piece.bytes == 0) return bytes;
     }
   }
   std::size_t TakeReady() {
@@ -52,7 +52,7 @@ TEST_F(PendingResponseTest, ManyChangesAreOneEntryAndOneWakeUp) {
   EXPECT_EQ(wake_ups_, 1);
   EXPECT_EQ(TakeReady(), 2U);
   response_->Write(MakeChunk("c"));
-  EXPECT_EQ(TakeReady(), 0U) << "nobody has looked at it yet";
+  EXPECT_EQ(TakeReady(), 0U) << "the codec has not acknowledged it yet";
   response_->Acknowledge();
   response_->Write(MakeChunk("d"));
   EXPECT_EQ(TakeReady(), 1U);
@@ -74,7 +74,7 @@ TEST_F(PendingResponseTest, NothingIsAddedAfterTheEnd) {
   EXPECT_FALSE(piece.aborted);
 }
 
-TEST_F(PendingResponseTest, CountsWhatItsConnectionHasQueued) {
+TEST_F(PendingResponseTest, CountsTheQueuedBytesOfItsConnection) {
   const auto other = std::make_shared<PendingResponse>(group_, 2);
   response_->Start({});
   other->Start({});
@@ -91,7 +91,7 @@ TEST_F(PendingResponseTest, CountsWhatItsConnectionHasQueued) {
   EXPECT_FALSE(group_->overflow);
 }
 
-TEST_F(PendingResponseTest, AStreamOverTheBoundIsRefusedAndReported) {
+TEST_F(PendingResponseTest, AStreamOverTheLimitIsAbortedAndReported) {
   response_->Start({});
   response_->Write(MakeChunk(std::string(100, 'a')));
   EXPECT_FALSE(group_->overflow);
@@ -100,7 +100,7 @@ TEST_F(PendingResponseTest, AStreamOverTheBoundIsRefusedAndReported) {
   EXPECT_EQ(group_->streamed_bytes, 0U);
 }
 
-TEST_F(PendingResponseTest, OneWholeAnswerMayHaveAnySizeButNotManyOfThem) {
+TEST_F(PendingResponseTest, OneWholeResponseMayHaveAnySizeButNotManyOfThem) {
   response_->Send({.body = std::string(ResponseGroup::kWholeFactor * kMaxQueued + 1, 'a')});
   EXPECT_FALSE(group_->overflow);
   const auto other = std::make_shared<PendingResponse>(group_, 2);
@@ -108,14 +108,14 @@ TEST_F(PendingResponseTest, OneWholeAnswerMayHaveAnySizeButNotManyOfThem) {
   EXPECT_TRUE(group_->overflow);
 }
 
-TEST_F(PendingResponseTest, AFiniteAnswerIsBoundedAsAWholeOneIs) {
+TEST_F(PendingResponseTest, AFiniteResponseHasTheLimitsOfAWholeOne) {
   response_->Start({.finite = true});
   for (std::size_t i = 0; i <= ResponseGroup::kWholeFactor; ++i)
     response_->Write(MakeChunk(std::string(kMaxQueued, 'a')));
   EXPECT_FALSE(group_->overflow) << "the only one may have any size";
   EXPECT_EQ(group_->whole_bytes, (ResponseGroup::kWholeFactor + 1) * kMaxQueued);
   EXPECT_EQ(group_->streamed_bytes, 0U);
-  EXPECT_EQ(group_->streams, 0U) << "it takes no stream's share";
+  EXPECT_EQ(group_->streams, 0U) << "it does not reduce the share of streams";
 
   const auto other = std::make_shared<PendingResponse>(group_, 2);
   other->Start({.finite = true});
@@ -126,7 +126,7 @@ TEST_F(PendingResponseTest, AFiniteAnswerIsBoundedAsAWholeOneIs) {
   EXPECT_EQ(group_->whole_bytes, 0U);
 }
 
-TEST_F(PendingResponseTest, AServerThatStopsLetsFiniteAnswersEnd) {
+TEST_F(PendingResponseTest, AServerThatStopsCompletesFiniteResponses) {
   int closed = 0;
   response_->Start({.finite = true});
   response_->Observe(nullptr, [&] { ++closed; });
@@ -137,14 +137,14 @@ TEST_F(PendingResponseTest, AServerThatStopsLetsFiniteAnswersEnd) {
   EXPECT_EQ(closed, 0);
 }
 
-TEST_F(PendingResponseTest, WhoObservesTooLateIsToldAtOnce) {
+TEST_F(PendingResponseTest, ALateObserverIsNotifiedAtOnce) {
   response_->Release();
   int closed = 0;
   response_->Observe(nullptr, [&] { ++closed; });
   EXPECT_EQ(closed, 1);
 }
 
-TEST_F(PendingResponseTest, ClosedIsToldOnceAndNotAfterTheEnd) {
+TEST_F(PendingResponseTest, ClosedIsCalledOnceAndNotAfterTheEnd) {
   int closed = 0;
   response_->Start({});
   response_->Observe(nullptr, [&] { ++closed; });
@@ -161,7 +161,7 @@ TEST_F(PendingResponseTest, ClosedIsToldOnceAndNotAfterTheEnd) {
   EXPECT_EQ(closed, 1);
 }
 
-TEST_F(PendingResponseTest, WhoGivesUpIsNotTold) {
+TEST_F(PendingResponseTest, AbortDoesNotCallClosed) {
   int closed = 0;
   response_->Start({});
   response_->Observe(nullptr, [&] { ++closed; });
@@ -170,7 +170,7 @@ TEST_F(PendingResponseTest, WhoGivesUpIsNotTold) {
   EXPECT_EQ(closed, 0);
 }
 
-TEST_F(PendingResponseTest, WhoIsCutOffIsTold) {
+TEST_F(PendingResponseTest, AStreamThatIsAbortedForItsSizeIsNotified) {
   int closed = 0;
   response_->Start({});
   response_->Observe(nullptr, [&] { ++closed; });
@@ -183,18 +183,18 @@ TEST_F(PendingResponseTest, WhoIsCutOffIsTold) {
   EXPECT_EQ(closed, 1);
 }
 
-TEST_F(PendingResponseTest, DrainedIsToldWhenTheQueueHasBecomeEmpty) {
+TEST_F(PendingResponseTest, DrainedIsCalledWhenTheQueueBecomesEmpty) {
   int drained = 0;
   response_->Observe([&] { ++drained; }, nullptr);
   response_->Start({});
   response_->NotifyDrained();
-  EXPECT_EQ(drained, 0) << "it was never anything else";
+  EXPECT_EQ(drained, 0) << "it was empty from the start";
   response_->Write(MakeChunk("abc"));
   ReadAll(*response_);
   response_->NotifyDrained();
   response_->NotifyDrained();
   EXPECT_EQ(drained, 1);
-  // Written again before it could be told: then it is not empty.
+  // Written again before the notification: then it is not empty.
   response_->Write(MakeChunk("abc"));
   ReadAll(*response_);
   response_->Write(MakeChunk("abc"));
@@ -202,7 +202,7 @@ TEST_F(PendingResponseTest, DrainedIsToldWhenTheQueueHasBecomeEmpty) {
   EXPECT_EQ(drained, 1);
 }
 
-TEST_F(PendingResponseTest, CallbacksThatHoldTheResponderDoNotKeepItForEver) {
+TEST_F(PendingResponseTest, CallbacksThatHoldTheResponderDoNotLeakIt) {
   std::weak_ptr<Responder> weak;
   auto response = std::make_shared<PendingResponse>(group_, 2);
   {
@@ -216,7 +216,7 @@ TEST_F(PendingResponseTest, CallbacksThatHoldTheResponderDoNotKeepItForEver) {
   EXPECT_TRUE(weak.expired());
 }
 
-TEST_F(PendingResponseTest, CountsTheRequestsThatAreBeingAnswered) {
+TEST_F(PendingResponseTest, CountsTheResponsesThatAreIncomplete) {
   EXPECT_EQ(counters_->streams, 1U);
   auto other = std::make_shared<PendingResponse>(group_, 2);
   EXPECT_EQ(counters_->streams, 2U);
@@ -226,7 +226,7 @@ TEST_F(PendingResponseTest, CountsTheRequestsThatAreBeingAnswered) {
   EXPECT_EQ(counters_->streams, 1U);
 }
 
-TEST_F(PendingResponseTest, IsGivenAndTakenByDifferentThreads) {
+TEST_F(PendingResponseTest, IsWrittenAndReadByDifferentThreads) {
   constexpr int kChunks = 20'000;
   std::thread writer([&] {
     response_->Start({});
@@ -254,7 +254,7 @@ TEST_F(PendingResponseTest, IsGivenAndTakenByDifferentThreads) {
   EXPECT_FALSE(group_->overflow);
 }
 
-TEST_F(PendingResponseTest, AClosedListTakesNothing) {
+TEST_F(PendingResponseTest, AClosedListAcceptsNothing) {
   ready_->Close();
   response_->Send({});
   EXPECT_EQ(TakeReady(), 0U);

@@ -13,7 +13,7 @@
 
 namespace herald::http {
 
-// A certificate and its key, made on the spot.
+// A certificate and its key, both in PEM.
 struct TestCertificate {
   std::string certificate{};
   std::string key{};
@@ -27,7 +27,7 @@ struct TestCertificateOptions {
   bool authority = false;
 };
 
-// Signed by `issuer`, or by itself; for servers and for clients.
+// Makes a certificate that is signed by `issuer`, or self-signed; for servers and clients.
 inline TestCertificate MakeTestCertificate(const TestCertificateOptions& options,
                                            const TestCertificate* issuer = nullptr) {
   constexpr long kDaySeconds = 24L * 60 * 60;

@@ -15,8 +15,8 @@
 
 namespace herald::http {
 
-// The connection of a codec under test: it keeps the requests, and carries responses and
-// bytes when it is told to. Time stands still. Thread-confined.
+// The connection of a codec under test: it keeps the requests, and passes on responses and bytes
+// when the test calls it. Its clock is fake. Thread-confined.
 class FakeConnection final : public RequestReceiver {
  public:
   struct Received {
@@ -28,7 +28,7 @@ class FakeConnection final : public RequestReceiver {
   static constexpr std::chrono::seconds kStart{1'794'787'200};
 
   FakeConnection() : FakeConnection(ServerOptions{}) {}
-  // Requests arrive in `requests` with their bodies; a longer one than `max_body_bytes` is refused.
+  // Requests are in `requests` with their bodies; a body over `max_body_bytes` is rejected.
   explicit FakeConnection(ServerOptions server_options,
                           std::size_t max_body_bytes = std::size_t{4} * 1024 * 1024)
       : options(std::move(server_options)),
@@ -43,7 +43,7 @@ class FakeConnection final : public RequestReceiver {
         counters(std::make_shared<ServerCounters>()),
         group(std::make_shared<ResponseGroup>(ready, counters, 1, options.max_queued_bytes)) {}
 
-  // Answers that nobody has taken would keep the list that keeps them.
+  // Responses that were not taken and the list would keep each other alive.
   ~FakeConnection() override { ready->Close(); }
   FakeConnection(const FakeConnection&) = delete;
   FakeConnection& operator=(const FakeConnection&) = delete;
@@ -62,7 +62,7 @@ class FakeConnection final : public RequestReceiver {
     return received;
   }
 
-  // Carries the responses to the codec and returns up to `limit` bytes of what it sends.
+  // Passes the responses to the codec and returns up to `limit` bytes of its output.
   std::string Send(ServerCodec& codec, std::size_t limit = kNoLimit) {
     std::vector<std::shared_ptr<PendingResponse>> responses;
     ready->Take(responses);

@@ -29,10 +29,11 @@ void UseCertificate(SSL_CTX* context, const TestCertificate& certificate) {
 
 int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
                    const unsigned char* offered, unsigned offered_size, void* user) {
-  const auto& ours = *static_cast<const std::vector<unsigned char>*>(user);
+  const auto& supported = *static_cast<const std::vector<unsigned char>*>(user);
   unsigned char* chosen = nullptr;
-  if (SSL_select_next_proto(&chosen, out_size, ours.data(), static_cast<unsigned>(ours.size()),
-                            offered, offered_size) != OPENSSL_NPN_NEGOTIATED)
+  if (SSL_select_next_proto(&chosen, out_size, supported.data(),
+                            static_cast<unsigned>(supported.size()), offered,
+                            offered_size) != OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_NOACK;
   *out = chosen;
   return SSL_TLSEXT_ERR_OK;
@@ -88,22 +89,22 @@ std::string ScriptedConnection::ReadSome() {
 }
 
 std::string ScriptedConnection::ReadRequest() {
-  std::string text;
+  std::string request;
   std::size_t whole = std::string::npos;
-  while (text.size() < whole) {
+  while (request.size() < whole) {
     const std::string more = ReadSome();
     if (more.empty()) return {};
-    text += more;
+    request += more;
     if (whole != std::string::npos) continue;
-    const std::size_t end = text.find("\r\n\r\n");
+    const std::size_t end = request.find("\r\n\r\n");
     if (end == std::string::npos) continue;
     whole = end + 4;
-    const std::size_t length = text.find("content-length: ");
-    if (length < end) whole += std::stoul(text.substr(length + 16));
+    const std::size_t length = request.find("content-length: ");
+    if (length < end) whole += std::stoul(request.substr(length + 16));
   }
-  buffer_ = text.substr(whole);
-  text.resize(whole);
-  return text;
+  buffer_ = request.substr(whole);
+  request.resize(whole);
+  return request;
 }
 
 void ScriptedConnection::Write(std::string_view bytes) {
@@ -126,7 +127,7 @@ void ScriptedConnection::CloseWrite() {
 void ScriptedConnection::Reset() {
   const linger now{1, 0};
   setsockopt(socket_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-  // The descriptor stays ours until the destructor; connecting it to nothing resets it.
+  // The destructor closes the descriptor; connecting it to AF_UNSPEC resets the connection.
   sockaddr nowhere{};
   nowhere.sa_family = AF_UNSPEC;
   connect(socket_, &nowhere, sizeof(nowhere));
@@ -212,7 +213,7 @@ void ScriptedServer::Accept() {
     const int number = connections_++;
     wires_.push_back(wire);
     scripts_.emplace_back([this, wire, number] {
-      // OpenSSL writes to sockets without a way to say that this signal is not wanted.
+      // OpenSSL writes to sockets without MSG_NOSIGNAL.
       sigset_t pipe;
       sigemptyset(&pipe);
       sigaddset(&pipe, SIGPIPE);
@@ -247,15 +248,15 @@ struct ScriptedHttp2Server::Callbacks {
     Stream& stream = self.state_->requests[frame->hd.stream_id];
     stream.id = frame->hd.stream_id;
     const std::string field(reinterpret_cast<const char*>(name), name_size);
-    const std::string text(reinterpret_cast<const char*>(value), value_size);
+    const std::string content(reinterpret_cast<const char*>(value), value_size);
     if (field == ":method")
-      stream.request.method = text;
+      stream.request.method = content;
     else if (field == ":path")
-      stream.request.target = text;
+      stream.request.target = content;
     else if (field == ":authority")
-      stream.request.authority = text;
+      stream.request.authority = content;
     else
-      stream.request.headers.Add(field, text);
+      stream.request.headers.Add(field, content);
     return 0;
   }
   static int OnData(nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* bytes,
@@ -320,7 +321,7 @@ void ScriptedHttp2Server::Run() {
     if (nghttp2_session_mem_recv(
             state_->session, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()) < 0)
       return;
-    // Outside of nghttp2's callbacks, from which its session must not be sent.
+    // Outside of nghttp2's callbacks, in which mem_send must not be called.
     for (const std::int32_t id : std::exchange(state_->whole, {})) {
       const auto it = state_->requests.find(id);
       if (it != state_->requests.end() && !stopped_) {

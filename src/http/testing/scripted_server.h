@@ -18,13 +18,13 @@ struct ssl_ctx_st;
 
 namespace herald::http {
 
-// The server's side of one connection, blocking. Everything is best effort: a script
-// that writes to a client that has gone goes on and ends.
+// The server's side of one connection, with blocking calls. Errors are ignored: a script that
+// writes to a client that has disconnected continues to its end.
 //
-// Thread-confined: to its script's thread, but for Cut().
+// Confined to its script's thread, except for Cut().
 class ScriptedConnection {
  public:
-  // Plain, or with `tls`, and then Handshake() comes first.
+  // Without TLS if `tls` is null; otherwise Handshake() must be called first.
   ScriptedConnection(int socket, ssl_ctx_st* tls);
   ~ScriptedConnection();
   ScriptedConnection(const ScriptedConnection&) = delete;
@@ -32,23 +32,23 @@ class ScriptedConnection {
 
   bool Handshake();
   std::string alpn() const;
-  // The common name of the client's certificate, if it showed one.
+  // The common name of the client's certificate; empty if it sent none.
   std::string client_name() const;
 
-  // What there is, at least a byte; empty at the end.
+  // The available bytes, at least one; empty at the end.
   std::string ReadSome();
   // The next HTTP/1.1 request, head and body; empty at the end.
   std::string ReadRequest();
   void Write(std::string_view bytes);
-  // Half closes: no more will be written.
+  // Closes the writing half.
   void CloseWrite();
   // Whether ReadSome() would return at once.
   bool readable();
-  // Closes so that the peer sees a reset.
+  // Closes so that the client gets a reset.
   void Reset();
-  // Waits until the client has closed. For scripts that response nothing.
+  // Waits until the client has closed. For scripts that send no response.
   void AwaitEnd();
-  // From another thread: everything ends.
+  // Closes both halves. May be called from any thread.
   void Cut();
 
  private:
@@ -58,31 +58,31 @@ class ScriptedConnection {
   std::string buffer_{};
 };
 
-// A server that plays a script on each connection, on a thread of its own.
+// A server that runs a script for each connection, on a thread of its own.
 //
 // Thread-safe.
 class ScriptedServer {
  public:
-  // The number of the connection counts from 0.
+  // `connection` counts from 0.
   using Script = std::function<void(ScriptedConnection& wire, int connection)>;
 
   struct Tls {
     TestCertificate certificate{};
-    std::string client_ca{};               // not empty: a client certificate is a must
+    std::string client_ca{};               // not empty: a client certificate is required
     std::vector<std::string> protocols{};  // in order of preference; empty: no ALPN
     int max_version = 0;                   // OpenSSL's number; 0: any
   };
 
   explicit ScriptedServer(Script script, std::optional<Tls> tls = std::nullopt);
-  // Cuts all connections and waits for the scripts.
+  // Closes all connections and waits for the scripts.
   ~ScriptedServer();
   ScriptedServer(const ScriptedServer&) = delete;
   ScriptedServer& operator=(const ScriptedServer&) = delete;
 
   std::uint16_t port() const { return port_; }
-  std::string url() const;  // by address
+  std::string url() const;  // with the IP address
   int connections() const;
-  // Connections from now on are refused; those that are there go on.
+  // New connections are refused; existing ones continue.
   void StopListening();
 
  private:
@@ -92,7 +92,7 @@ class ScriptedServer {
   int listener_ = -1;
   std::uint16_t port_ = 0;
   ssl_ctx_st* tls_ = nullptr;
-  std::vector<unsigned char> protocols_{};  // in ALPN's own format
+  std::vector<unsigned char> protocols_{};  // in the wire format of ALPN
 
   mutable Mutex mu_;
   bool stopping_ GUARDED_BY(mu_) = false;
@@ -102,7 +102,7 @@ class ScriptedServer {
   std::thread acceptor_;
 };
 
-// HTTP/2 on a wire: reads requests and sends responses. A script calls Run().
+// HTTP/2 on a ScriptedConnection: reads requests and sends responses. A script calls Run().
 //
 // Thread-confined.
 class ScriptedHttp2Server {
@@ -115,7 +115,7 @@ class ScriptedHttp2Server {
     std::int32_t id = 0;
     Request request{};
   };
-  // Called with each whole request; responds by the functions below, then or later.
+  // Called with each whole request; responds with the functions below, at once or later.
   using Handler = std::function<void(ScriptedHttp2Server& peer, const Stream& stream)>;
 
   ScriptedHttp2Server(ScriptedConnection& wire, Options options, Handler handler);
@@ -123,17 +123,17 @@ class ScriptedHttp2Server {
   ScriptedHttp2Server(const ScriptedHttp2Server&) = delete;
   ScriptedHttp2Server& operator=(const ScriptedHttp2Server&) = delete;
 
-  // Until the client has gone or Stop() was called.
+  // Returns when the client has disconnected or Stop() was called.
   void Run();
   void Stop() { stopped_ = true; }
 
   void Respond(std::int32_t stream, int status, std::string_view body, const Headers& headers = {});
-  // The head only; the body comes with Data().
+  // Sends only the head; the body follows with Data().
   void Begin(std::int32_t stream, int status, const Headers& headers = {});
   void Data(std::int32_t stream, std::string_view piece, bool last);
   void Reset(std::int32_t stream, std::uint32_t error);
   void GoAway(std::int32_t last_stream, std::uint32_t error);
-  // Sends what is queued.
+  // Sends queued output.
   void Flush();
   ScriptedConnection& wire() { return wire_; }
   std::size_t most_streams() const { return most_streams_; }

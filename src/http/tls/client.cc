@@ -83,23 +83,23 @@ std::string AlternativeNames(const X509* certificate) {
   int shown = 0;
   for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
-    std::string text;
+    std::string shown_name;
     if (name->type == GEN_DNS) {
-      text.assign(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
-                  static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
+      shown_name.assign(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
+                        static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
     } else if (name->type == GEN_IPADD) {
       char buffer[INET6_ADDRSTRLEN] = "";
       const int family = ASN1_STRING_length(name->d.iPAddress) == 4 ? AF_INET : AF_INET6;
       if (ASN1_STRING_length(name->d.iPAddress) == (family == AF_INET ? 4 : 16))
         inet_ntop(family, ASN1_STRING_get0_data(name->d.iPAddress), buffer, sizeof(buffer));
-      text = buffer;
+      shown_name = buffer;
     }
-    if (text.empty()) continue;
+    if (shown_name.empty()) continue;
     if (++shown > kMaxNamesShown) {
       out += ", ...";
       break;
     }
-    out += (out.empty() ? "" : ", ") + text;
+    out += (out.empty() ? "" : ", ") + shown_name;
   }
   GENERAL_NAMES_free(names);
   return out.empty() ? "no names" : out;
@@ -286,7 +286,7 @@ Status TlsClient::Failure(int result) {
   }
   const unsigned long code = ERR_peek_error();
   const int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
-  const std::string text = TakeOpensslError();
+  const std::string message = TakeOpensslError();
   switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
@@ -294,16 +294,16 @@ Status TlsClient::Failure(int result) {
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:  // the same in TLS 1.2
       if (certificate_missing_) return TlsError("the server requires a client certificate");
-      return TlsError(fmt::format("TLS: {}", text));
+      return TlsError(fmt::format("TLS: {}", message));
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      return TlsError(fmt::format("the server rejected the client certificate: {}", text));
+      return TlsError(fmt::format("the server rejected the client certificate: {}", message));
     default:
-      return TlsError(fmt::format("TLS: {}", text));
+      return TlsError(fmt::format("TLS: {}", message));
   }
 }
 

@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::string_view kBad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
-TEST(Openssl, ReadsAllCertificatesOfAText) {
+TEST(Openssl, ReadsAllCertificatesOfAString) {
   const TestCertificate a = MakeTestCertificate({});
   const TestCertificate b = MakeTestCertificate({});
-  // Other blocks, and text between them, are passed over.
+  // Other blocks, and lines between them, are skipped.
   const std::vector<X509Ptr> read =
       ReadCertificates("first:\n" + a.certificate + "and\n" + a.key + b.certificate + "\n");
   ASSERT_EQ(read.size(), 2U);
@@ -25,7 +25,7 @@ TEST(Openssl, ReadsAllCertificatesOfAText) {
   EXPECT_EQ(ERR_peek_error(), 0U);
 }
 
-TEST(Openssl, TakesNoneWhereOneIsBad) {
+TEST(Openssl, ReturnsNoneIfOneIsInvalid) {
   const std::string good = MakeTestCertificate({}).certificate;
   EXPECT_TRUE(ReadCertificates(good + std::string(kBad) + good).empty());
   EXPECT_NE(TakeOpensslError(), "unknown error");
@@ -35,7 +35,7 @@ TEST(Openssl, TakesNoneWhereOneIsBad) {
   EXPECT_EQ(TakeOpensslError(), "no start line");
 }
 
-TEST(Openssl, ReadsAKeyAndAsksNobodyForAPassphrase) {
+TEST(Openssl, ReadsAKeyAndDoesNotPromptForAPassphrase) {
   const TestCertificate made = MakeTestCertificate({});
   const KeyPtr key = ReadPrivateKey("a key\n" + made.key);
   ASSERT_NE(key, nullptr);

@@ -235,9 +235,9 @@ std::optional<Peer::Certificate> ServerTlsSession::certificate() const {
       result.organizations.push_back(std::move(value));
     }
   }
-  const BioPtr text(BIO_new(BIO_s_mem()));
-  if (text && X509_NAME_print_ex(text.get(), subject, 0, XN_FLAG_RFC2253) >= 0)
-    result.subject = BioContents(text.get());
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  if (bio && X509_NAME_print_ex(bio.get(), subject, 0, XN_FLAG_RFC2253) >= 0)
+    result.subject = BioContents(bio.get());
   // The last certificate of the chain is the configured CA. There is always a chain, since sessions
   // are not resumed if client certificates are requested.
   STACK_OF(X509)* chain = SSL_get0_verified_chain(ssl_);

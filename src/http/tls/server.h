@@ -18,7 +18,7 @@ namespace herald::http {
 // http/1.1 by ALPN. Immutable; sessions share it.
 class ServerTlsContext {
  public:
-  // An error (kInvalid) says which of the PEM strings is invalid and why.
+  // The message of an error (kInvalid) says which of the PEM strings is invalid and why.
   static Result<std::shared_ptr<const ServerTlsContext>> Make(const ServerTls& tls);
 
   ~ServerTlsContext();
