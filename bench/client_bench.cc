@@ -149,7 +149,7 @@ void WatchDecode(benchmark::State& state, const Codec& codec) {
   }
   const ResourceCodec<Event> resource_codec(Resource{"", "v1", "events"});
   std::int64_t events = 0;
-  WatchEvent frame;  // one for all, as in watch_stream.h
+  WatchEvent frame;  // one for all, as watch_call.h has it
   for (auto _ : state) {
     FrameBuffer buffer(codec);
     for (std::size_t at = 0; at < stream.size(); at += kPiece) {

@@ -19,7 +19,9 @@ namespace {
 // Lookup by string_view without a copy.
 struct Hash {
   using is_transparent = void;
-  std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>()(text);
+  }
 };
 template <typename Value>
 using ByName = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
