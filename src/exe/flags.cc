@@ -135,6 +135,12 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_description(const CLI::App* app) const override {
     return Wrapped(app->get_description(), kLineWidth) + "\n";
   }
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    // CLI11 calls its default group "Options".
+    return CLI::Formatter::make_group(group == "Options" ? "Flags" : std::move(group),
+                                      is_positional, std::move(options));
+  }
   std::string make_subcommand(const CLI::App* sub) const override {
     return Row(sub->get_name(), sub->get_description());
   }
@@ -195,7 +201,6 @@ void UseHelpFormatter(CLI::App& app) {
   formatter->label("SUBCOMMAND", "COMMAND");
   formatter->label("OPTIONS", "FLAGS");
   app.formatter(std::move(formatter));
-  app.option_defaults()->group("Flags");
 }
 
 CLI::Option* AddFlag(CLI::App& app, const std::string& name, FlagParser parse,

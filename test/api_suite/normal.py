@@ -298,7 +298,7 @@ def _events_of_discovery(value):
 
 
 def _health(text):
-    """Removes the names of health checks, which differ between servers."""
+    """Removes the lines of all health checks but ping, because servers have different checks."""
     lines = text.splitlines(keepends=True)
     return ''.join(line for line in lines if not line.startswith('[+]') or line.startswith('[+]ping '))
 

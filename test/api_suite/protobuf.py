@@ -54,7 +54,7 @@ _KINDS = {
     ('meta.k8s.io/v1', 'PartialObjectMetadata'): _PARTIAL,
     ('meta.k8s.io/v1', 'PartialObjectMetadataList'): {1: ('metadata', _LIST_META), 2: ('items', [_PARTIAL])},
     ('meta.k8s.io/v1beta1', 'PartialObjectMetadata'): _PARTIAL,
-    # core/v1 numbers these two fields in the opposite order.
+    # v1beta1 numbers these two fields in the opposite order.
     ('meta.k8s.io/v1beta1', 'PartialObjectMetadataList'): {1: ('items', [_PARTIAL]), 2: ('metadata', _LIST_META)},
 }
 
