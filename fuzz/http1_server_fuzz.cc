@@ -1,6 +1,5 @@
-// Whatever a client of HTTP/1.1 sends, the server neither breaks nor takes more from it
-// than its bounds say, and how the bytes were cut into pieces makes no difference to
-// which requests are found in them.
+// For any bytes from an HTTP/1.1 client, the server does not crash and does not exceed its limits,
+// and the parsed requests do not depend on how the bytes are split.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -38,7 +37,7 @@ void CheckBounds(const Request& request, const ServerOptions& options) {
   }
 }
 
-// Answers in a way that depends on the request only. WebSockets stay open.
+// Sends a response that depends only on the request. WebSockets stay open.
 void Respond(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>* open) {
   if (received.request.websocket) {
     received.responder->Start({.status = 101, .headers = {{"sec-websocket-accept", "x"}}});
@@ -62,7 +61,7 @@ void Respond(FakeConnection::Received received, std::vector<std::shared_ptr<Resp
   }
 }
 
-// The requests, each as a text.
+// The requests as strings.
 std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
   std::vector<std::string> requests;
   FakeConnection connection(SmallBounds(), kMaxBodyBytes);
@@ -94,8 +93,8 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
     server.Tick(connection.now());
     respond();
     server.ReceiveEof(connection.now());
-    respond();
-    // Everything has been answered, so nothing is left to wait for.
+    answer();
+    // All requests have responses, so nothing is pending.
     if (!server.finished()) std::abort();
   }
   if (connection.counters->streams != 0 || connection.group->whole_bytes != 0 ||

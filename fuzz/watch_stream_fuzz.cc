@@ -1,6 +1,6 @@
-// A watch stream yields the same frames however it is cut into pieces, and ends with the same
-// verdict; each frame is the same whether it is read where nothing was or over the one before.
-// The first byte says how long the pieces are.
+// The frames and the final status of a watch stream do not depend on how it is split. Decoding a
+// frame into a used event gives the same result as decoding into a new one. The first byte is the
+// size of the pieces.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

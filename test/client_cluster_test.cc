@@ -1,4 +1,4 @@
-// The client against a real kube-apiserver: every verb, and what only a real one shows.
+// Tests the client with a real kube-apiserver: every verb, restarts, compaction and TLS.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -46,7 +46,7 @@ class ClientClusterTest : public testing::ClusterTest {
   }
 };
 
-TEST_F(ClientClusterTest, DoesEveryVerbInBothApisAndFormats) {
+TEST_F(ClientClusterTest, SupportsEveryVerbInBothApisAndFormats) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     for (const WireFormat format : {WireFormat::kJson, WireFormat::kProtobuf}) {
       SCOPED_TRACE(std::string(ApiVersionName(api)) +
@@ -143,7 +143,7 @@ TEST_F(ClientClusterTest, ChoosesTheApiThatTheServerHas) {
   EXPECT_FALSE(DynamicClient(admin_, {"no.such", "v1", "things"}).Exists().value_or(true));
 }
 
-TEST_F(ClientClusterTest, FallsBackWhereOneApiIsForbidden) {
+TEST_F(ClientClusterTest, FallsBackToTheOtherApiIfOneIsForbidden) {
   // The cluster's second user may write events through v1, and nothing else.
   const auto limited = Open(ConfigOf("limited"));
   const auto access = ReviewEventAccess(*limited, {namespace_});
@@ -168,7 +168,7 @@ TEST_F(ClientClusterTest, FallsBackWhereOneApiIsForbidden) {
   EXPECT_EQ(list->items.size(), 1U);
 }
 
-TEST_F(ClientClusterTest, KeepsUpAcrossARestartAndACompaction) {
+TEST_F(ClientClusterTest, ContinuesAfterARestartAndACompaction) {
   const EventsClient events(admin_, {.api = EventApi::kCoreV1});
   for (const InitialList initial : {InitialList::kPaged, InitialList::kStreaming}) {
     Changing changing;
@@ -195,7 +195,7 @@ TEST_F(ClientClusterTest, KeepsUpAcrossARestartAndACompaction) {
     ASSERT_TRUE(events.Create(NewEvent("live", EventApi::kCoreV1)));
     ASSERT_TRUE(changing.WaitUntil([&] { return told.size() == 2; }));
     Cluster("restart --kill");
-    // The first try may meet a connection that died with the old server.
+    // The first request may use a connection that the restart closed.
     Result<Event> created = events.Create(NewEvent("after", EventApi::kCoreV1));
     for (int i = 0; !created && i < 100; ++i) {
       created = events.Create(NewEvent("after", EventApi::kCoreV1));
@@ -208,7 +208,7 @@ TEST_F(ClientClusterTest, KeepsUpAcrossARestartAndACompaction) {
     ASSERT_TRUE(events.DeleteCollection({.namespace_ = namespace_}).ok());
   }
 
-  // A watch from a version that was compacted away is told so.
+  // A watch from a compacted resource version gets 410 Expired.
   const auto old = events.List({.namespace_ = namespace_});
   ASSERT_TRUE(old);
   for (int i = 0; i < 3; ++i) {
@@ -226,7 +226,7 @@ TEST_F(ClientClusterTest, KeepsUpAcrossARestartAndACompaction) {
   EXPECT_TRUE(error->Is(StatusReason::kExpired)) << error->ToString();
 }
 
-TEST_F(ClientClusterTest, RefusesAServerItCannotVerify) {
+TEST_F(ClientClusterTest, RejectsAServerItCannotVerify) {
   const ClientConfig config = AdminConfig();
   ClientConfig stranger = config;
   stranger.ca_data.clear();

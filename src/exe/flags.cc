@@ -9,6 +9,7 @@
 #include <charconv>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "base/duration.h"
@@ -81,30 +82,98 @@ std::vector<std::string> FlagNames(const CLI::App& app) {
   return names;
 }
 
+// The last command that was given: `accept` of "heraldd clock accept".
+const CLI::App& InnermostCommand(const CLI::App& app) {
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  return given.empty() ? app : InnermostCommand(*given.front());
+}
+
 std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const InvalidValue*>(&error) != nullptr) return error.what();
   const std::vector<std::string> extras = app.remaining(true);
-  const bool has_command = !app.get_subcommands().empty();
+  const std::vector<std::string> commands = CommandNames(InnermostCommand(app));
   if (!extras.empty()) {
     std::string word = extras.front();
     if (word.starts_with('-')) {
       word = word.substr(0, word.find('='));
       return fmt::format("unknown flag {}{}", word, DidYouMean(word, FlagNames(app)));
     }
-    if (has_command) return fmt::format("unexpected argument \"{}\"", word);
-    const std::vector<std::string> commands = CommandNames(app);
+    if (commands.empty()) return fmt::format("unexpected argument \"{}\"", word);
     const std::string meant = DidYouMean(word, commands);
     return fmt::format(
         "unknown command \"{}\"{}", word,
         meant.empty() ? fmt::format("; the commands are {}", fmt::join(commands, ", ")) : meant);
   }
-  if (!has_command)
-    return fmt::format("a command is required: {}", fmt::join(CommandNames(app), ", "));
+  if (!commands.empty()) return fmt::format("a command is required: {}", fmt::join(commands, ", "));
   const std::string what = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
     return fmt::format("{} requires a value", what.substr(0, what.find(':')));
   return what;
 }
+
+// Breaks text between words into lines of at most `width` characters.
+std::string Wrapped(std::string_view text, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    if (column > 0) {
+      const bool fits = column + 1 + word.size() <= width;
+      out += fits ? ' ' : '\n';
+      column = fits ? column + 1 : 0;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+// Help with wrapped lines, and with defaults as kube-apiserver prints them: "(default 1h)".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_description(const CLI::App* app) const override {
+    return Wrapped(app->get_description(), kLineWidth) + "\n";
+  }
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    // CLI11 calls its default group "Options".
+    return CLI::Formatter::make_group(group == "Options" ? "Flags" : std::move(group),
+                                      is_positional, std::move(options));
+  }
+  std::string make_subcommand(const CLI::App* sub) const override {
+    return Row(sub->get_name(), sub->get_description());
+  }
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    return Row(make_option_name(option, is_positional) + make_option_opts(option),
+               make_option_desc(option));
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const bool has_value = option->get_type_size() > 0 && !option->get_type_name().empty();
+    return has_value ? " " + option->get_type_name() : "";
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string text = option->get_description();
+    if (option->get_required()) text += " Required.";
+    if (!option->get_default_str().empty())
+      text += fmt::format(" (default {})", option->get_default_str());
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kLineWidth = 100;
+  static constexpr std::size_t kIndent = 6;
+
+  // The description is below the name: many names are too long for a column of their own.
+  static std::string Row(const std::string& name, const std::string& description) {
+    std::string out = fmt::format("  {}\n{:{}}", name, "", kIndent);
+    for (const char c : Wrapped(description, kLineWidth - kIndent)) {
+      out += c;
+      if (c == '\n') out.append(kIndent, ' ');
+    }
+    return out + '\n';
+  }
+};
 
 struct Unit {
   std::string_view name;
@@ -126,6 +195,13 @@ constexpr std::array<Unit, 14> kUnits = {{{"", 1},
                                           {"ti", 1ull << 40}}};
 
 }  // namespace
+
+void UseHelpFormatter(CLI::App& app) {
+  auto formatter = std::make_shared<HelpFormatter>();
+  formatter->label("SUBCOMMAND", "COMMAND");
+  formatter->label("OPTIONS", "FLAGS");
+  app.formatter(std::move(formatter));
+}
 
 CLI::Option* AddFlag(CLI::App& app, const std::string& name, FlagParser parse,
                      const std::string& help, const std::string& type,

@@ -23,6 +23,9 @@ namespace herald {
 inline constexpr int kExitFailed = 1;  // the command line is valid, but the operation failed
 inline constexpr int kExitUsage = 2;   // the command line or a file that it names is invalid
 
+// Makes `app`, and subcommands that are added later, print their help in our layout.
+void UseHelpFormatter(CLI::App& app);
+
 // The functions below each add a flag to `app`. An invalid value is reported as
 // `invalid value "x" for --flag: must be ...`, or with file and line if it is in the configuration
 // file. If a flag is given twice, the last value is used. The initial value of `*target` is the

@@ -156,8 +156,8 @@ void AddAuthenticationFlags(CLI::App& app, Flags& flags, Command command) {
 
   AddPath(app, "--rbac-dir", &d.rbac_dir,
           "Directory with YAML manifests of Roles, ClusterRoles, RoleBindings and "
-          "ClusterRoleBindings. Reloaded when it changes. If not set, only members of the group "
-          "system:masters have access.")
+          "ClusterRoleBindings. Reloaded when it changes. If not set, only the group "
+          "system:masters can access events.")
       ->group("Authorization");
   AddList(app, "--cors-allowed-origins", &d.cors_allowed_origins, any_value,
           "List of allowed origins for CORS, as regular expressions. Each must match the whole "
@@ -488,7 +488,9 @@ int Check(const std::string& data_dir) {
 int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app("heraldd serves the Kubernetes API for events and stores them.", "heraldd");
-  app.set_version_flag("--version", HERALD_VERSION);
+  UseHelpFormatter(app);
+  app.set_help_flag("-h,--help", "Print this help and exit.");
+  app.set_version_flag("--version", HERALD_VERSION, "Print the version and exit.");
   app.require_subcommand(1);
 
   CLI::App* const serve =
@@ -519,10 +521,12 @@ int Main(int argc, char** argv) {
   clock->require_subcommand(1);
   CLI::App* const accept = clock->add_subcommand(
       "accept", "Confirm that the wall clock is right: the server expires events again at once.");
-  for (CLI::App* const command : {backup, restore, check, accept_loss, accept})
+  for (CLI::App* const command : {backup, check, accept_loss, accept})
     AddPath(*command, "--data-dir", &data_dir, "The data directory of the server.")->required();
-  AddPath(*backup, "--to", &backup_dir,
-          "Directory to which to write the backup. Must not exist or be empty.")
+  AddPath(*restore, "--data-dir", &data_dir,
+          "Directory to which to restore the data. Must be empty if it exists.")
+      ->required();
+  AddPath(*backup, "--to", &backup_dir, "Directory to which to write the backup. Must not exist.")
       ->required();
   bool hard_links = false;
   backup->add_flag("--hard-links", hard_links,
@@ -532,6 +536,9 @@ int Main(int argc, char** argv) {
                    "and in the backup.");
   AddPath(*restore, "--from", &backup_dir, "Directory written by `heraldd backup`.")->required();
 
+  for (CLI::App* const command : {serve, dev, backup, restore, check, accept_loss, clock, accept})
+    command->group("Commands");
+  app.footer("Run `heraldd COMMAND --help` for the flags of a command.");
   if (const std::optional<int> exit_code = ParseCommandLine(app, argc, argv)) return *exit_code;
   if (backup->parsed()) {
     return Backup(data_dir, backup_dir,

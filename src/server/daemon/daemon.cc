@@ -124,9 +124,11 @@ class Daemon::Impl {
     if (!cors) return Invalid("--cors-allowed-origins", cors.error());
     if (options_.max_disk_bytes > 0 && options_.max_disk_bytes < store::DiskBudget::kSmallestCap &&
         options_.etcd_servers.empty())
-      return Status(StatusReason::kBadRequest,
-                    fmt::format("--max-disk-bytes: must be 0, for no limit, or at least {}Mi",
-                                store::DiskBudget::kSmallestCap >> 20));
+      return Status(
+          StatusReason::kBadRequest,
+          fmt::format("invalid value \"{}\" for --max-disk-bytes: must be 0 (no limit) or at "
+                      "least {}Mi",
+                      options_.max_disk_bytes, store::DiskBudget::kSmallestCap >> 20));
     Result<Retention> retention = LoadRetention();
     if (!retention) return retention.error();
     retention_ = std::make_shared<CurrentRetention>(*std::move(retention));

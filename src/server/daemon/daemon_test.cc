@@ -372,7 +372,7 @@ TEST_F(DaemonTest, RejectsInvalidOptionsWithAMessageThatNamesThem) {
       {[](DaemonOptions* o) { o->watch_window = 0s; }, "--watch-window: must be from"},
       {[](DaemonOptions* o) { o->cors_allowed_origins = {"x"}; }, "--cors-allowed-origins: \"x\""},
       {[](DaemonOptions* o) { o->max_disk_bytes = 1'000; },
-       "--max-disk-bytes: must be 0, for no limit, or at least 64Mi"},
+       "invalid value \"1000\" for --max-disk-bytes: must be 0 (no limit) or at least 64Mi"},
       {[](DaemonOptions* o) { o->token_auth_file = ""; }, "no authentication is configured"},
       {[](DaemonOptions* o) { o->token_auth_file = "/nowhere/t"; },
        "--token-auth-file: cannot read /nowhere/t: "},
