@@ -93,7 +93,7 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
     server.Tick(connection.now());
     respond();
     server.ReceiveEof(connection.now());
-    answer();
+    respond();
     // All requests have responses, so nothing is pending.
     if (!server.finished()) std::abort();
   }
