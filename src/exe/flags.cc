@@ -151,7 +151,7 @@ std::optional<std::int64_t> ParseNumber(std::string_view text) {
 
 std::string CheckDuration(const std::string& value, const DurationRange& range,
                           std::chrono::nanoseconds* duration) {
-  const std::optional<std::chrono::nanoseconds> parsed = server::ParseDuration(value);
+  const std::optional<std::chrono::nanoseconds> parsed = ParseDuration(value);
   if (!parsed) return fmt::format("must be a duration {}, such as 90s, 1h30m or 7d", range.text);
   const bool zero = parsed->count() == 0 && range.zero_is_allowed;
   if (!zero && (*parsed < range.min || *parsed > range.max))

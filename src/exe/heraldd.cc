@@ -116,7 +116,7 @@ void AddServingFlags(CLI::App& app, Flags& flags) {
   AddFlag(
       app, "--event-ttl",
       [&d](const std::string& value) -> std::string {
-        const auto ttl = server::ParseDuration(value);
+        const auto ttl = ParseDuration(value);
         if (!ttl) return "must be a duration, such as 90s, 1h30m or 7d";
         const Status status = server::Retention::CheckTtl(*ttl);
         if (status.ok()) d.event_ttl = std::chrono::duration_cast<seconds>(*ttl);
