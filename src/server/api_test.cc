@@ -729,15 +729,19 @@ TEST_F(ApiTest, OpenApiDescribesWhatIsServed) {
                                                             5));
 }
 
+class AllowAllButCreate final : public Authorizer {
+ public:
+  void Authorize(const User& /*user*/, const RequestInfo& info, Done done) const override {
+    done({.allowed = info.verb != "create"});
+  }
+};
+
 class RefusingApiTest : public ApiTest {
  protected:
   RefusingApiTest()
       : ApiTest([] {
           ApiOptions options;
-          options.authorize = [](const User&, const RequestInfo& info,
-                                 const Authorizer::Done& done) {
-            done({.allowed = info.verb != "create"});
-          };
+          options.authorizer = [] { return std::make_shared<AllowAllButCreate>(); };
           options.admit = [](const User&, const Event& event) {
             if (event.reason != "Spam") return Status();
             Status::Parts parts;

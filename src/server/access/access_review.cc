@@ -415,11 +415,6 @@ void SendSelfReview(Exchange& exchange, WallTime now) {
 
 bool IsReview(const RequestInfo& request) { return KindOf(request) != nullptr; }
 
-Status ReviewTooLarge() {
-  return Status(StatusReason::kRequestEntityTooLarge,
-                fmt::format("Request entity too large: limit is {}", kMaxReviewBytes));
-}
-
 void AnswerReview(const std::shared_ptr<Exchange>& exchange,
                   const std::shared_ptr<const Authorizer>& authorizer, WallTime now) {
   const Kind& kind = *KindOf(exchange->info());

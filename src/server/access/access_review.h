@@ -19,7 +19,6 @@ namespace herald::server {
 
 // A review is a few hundred bytes, and is parsed on the connection's thread.
 inline constexpr std::size_t kMaxReviewBytes = std::size_t{64} * 1024;
-Status ReviewTooLarge();
 
 // Whether this request is for one of the collections above.
 bool IsReview(const RequestInfo& request);

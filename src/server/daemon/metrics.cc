@@ -11,17 +11,19 @@
 #include <iterator>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/thread/mutex.h"
+#include "server/routes/route_table.h"
 
 namespace herald::server {
 namespace {
 
 using prometheus::Labels;
 
-// Labels have only values of these tables: what is not served here is one thing to the
-// metrics, whatever its name, because anyone can ask for anything.
+// Labels have only values from this table and from the route table, because a client can send any
+// verb and any path. Everything else is counted as "other".
 struct VerbName {
   std::string_view verb;
   std::string_view label;  // as kube-apiserver writes it
@@ -32,55 +34,39 @@ constexpr VerbName kVerbs[] = {
     {"delete", "DELETE"}, {"post", "POST"},   {"deletecollection", "DELETECOLLECTION"},
     {"put", "PUT"},       {"other", "other"},
 };
-constexpr std::string_view kResources[] = {"events", "namespaces", "", "other"};
-constexpr std::string_view kGroups[] = {"", "events.k8s.io", "other"};
 constexpr std::string_view kScopes[] = {"", "resource", "cluster", "namespace"};
 
-// What a request is counted under, as indexes into the tables.
+// What a request is counted under.
 struct Kind {
-  std::uint8_t verb = 0;
-  std::uint8_t resource = 0;
-  std::uint8_t group = 0;
-  std::uint8_t scope = 0;
-
-  std::uint64_t Key(bool dry_run, int code) const {
-    return static_cast<std::uint64_t>(code) << 40 | static_cast<std::uint64_t>(dry_run) << 32 |
-           static_cast<std::uint64_t>(verb) << 24 | static_cast<std::uint64_t>(resource) << 16 |
-           static_cast<std::uint64_t>(group) << 8 | scope;
-  }
+  std::uint8_t verb = 0;   // in kVerbs
+  std::uint8_t scope = 0;  // in kScopes; 0: the path is not a resource
+  // The row of the route table; null if it has none, or none with labels.
+  const ApiGroup* group = nullptr;
+  const Resource* resource = nullptr;
 };
 
-// The index of a name in a table, or of the last entry, which stands for all others.
-template <typename Table, typename Name>
-std::uint8_t IndexIn(const Table& table, std::string_view wanted, Name name) {
-  const auto found = std::find_if(std::begin(table), std::end(table) - 1,
-                                  [&](const auto& entry) { return name(entry) == wanted; });
-  return static_cast<std::uint8_t>(found - std::begin(table));
-}
-
 Kind KindOf(const RequestInfo& request) {
-  const auto itself = [](std::string_view name) { return name; };
-  const std::string_view resource =
-      request.is_resource ? std::string_view(request.resource) : std::string_view();
-  std::string_view scope;
-  if (request.is_resource)
-    scope = !request.name.empty()        ? "resource"
-            : request.namespace_.empty() ? "cluster"
-                                         : "namespace";
-  return {.verb = IndexIn(kVerbs, request.verb, [](const VerbName& v) { return v.verb; }),
-          .resource = IndexIn(kResources, resource, itself),
-          .group = IndexIn(kGroups, request.api_group, itself),
-          .scope = IndexIn(kScopes, scope, itself)};
+  Kind kind;
+  const auto* const verb = std::find_if(std::begin(kVerbs), std::end(kVerbs) - 1,
+                                        [&](const VerbName& v) { return v.verb == request.verb; });
+  kind.verb = static_cast<std::uint8_t>(verb - std::begin(kVerbs));
+  if (!request.is_resource) return kind;
+  kind.scope = !request.name.empty() ? 1 : request.namespace_.empty() ? 2 : 3;
+  const RouteTable::ResourceMatch match = Routes().FindResource(request);
+  if (match.resource == nullptr || !match.resource->has_metric_labels) return kind;
+  kind.group = match.group;
+  kind.resource = match.resource;
+  return kind;
 }
 
-Labels LabelsOf(Kind kind) {
-  const std::string resource(kResources[kind.resource]);
-  const bool known = resource == "events" || resource == "namespaces";
+Labels LabelsOf(const Kind& kind) {
+  const bool known = kind.resource != nullptr;
+  const std::string_view unknown = kind.scope == 0 ? "" : "other";
   return {{"verb", std::string(kVerbs[kind.verb].label)},
-          {"group", known ? std::string(kGroups[kind.group]) : ""},
-          {"version", known ? "v1" : ""},
-          {"resource", resource},
-          {"subresource", ""},
+          {"group", known ? std::string(kind.group->name) : ""},
+          {"version", known ? std::string(kind.group->version) : ""},
+          {"resource", std::string(known ? kind.resource->name : unknown)},
+          {"subresource", known ? std::string(kind.resource->subresource) : ""},
           {"scope", std::string(kScopes[kind.scope])},
           {"component", "apiserver"}};
 }
@@ -99,7 +85,7 @@ void AppendFigure(std::string_view name, std::string_view type, std::string_view
 
 class Metrics::Impl {
  public:
-  void CountRequest(Kind kind, bool dry_run, int code, std::chrono::nanoseconds took,
+  void CountRequest(const Kind& kind, bool dry_run, int code, std::chrono::nanoseconds took,
                     std::size_t response_bytes) {
     Cells& cells = CellsOf(kind, dry_run, code);
     cells.requests->Increment();
@@ -108,7 +94,7 @@ class Metrics::Impl {
       cells.durations->Observe(std::chrono::duration<double>(took).count());
   }
 
-  void CountLongRunning(Kind kind, int delta) {
+  void CountLongRunning(const Kind& kind, int delta) {
     long_running_.Add(LabelsOf(kind)).Increment(delta);
   }
 
@@ -123,9 +109,21 @@ class Metrics::Impl {
     prometheus::Histogram* durations = nullptr;
   };
 
-  Cells& CellsOf(Kind kind, bool dry_run, int code) {
+  // What the cells are found by: the row of the resource, and the rest in bits.
+  using Key = std::pair<const Resource*, std::uint64_t>;
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // spreads the bits
+      return (reinterpret_cast<std::uintptr_t>(key.first) ^ key.second) * kOdd;
+    }
+  };
+
+  Cells& CellsOf(const Kind& kind, bool dry_run, int code) {
+    const std::uint64_t bits = static_cast<std::uint64_t>(code) << 24 |
+                               static_cast<std::uint64_t>(dry_run) << 16 |
+                               static_cast<std::uint64_t>(kind.verb) << 8 | kind.scope;
     const MutexLock lock(mu_);
-    Cells& cells = cells_[kind.Key(dry_run, code)];
+    Cells& cells = cells_[{kind.resource, bits}];
     if (cells.requests == nullptr) {
       Labels labels = LabelsOf(kind);
       cells.response_bytes =
@@ -161,7 +159,7 @@ class Metrics::Impl {
 
   Mutex mu_;
   // Bounded by the tables above and by the HTTP codes that we answer with.
-  std::unordered_map<std::uint64_t, Cells> cells_ GUARDED_BY(mu_);
+  std::unordered_map<Key, Cells, KeyHash> cells_ GUARDED_BY(mu_);
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}

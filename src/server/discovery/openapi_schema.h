@@ -34,9 +34,6 @@ struct SchemaType {
   std::string_view kind{};                  // for what can be read or written by itself
   std::string_view group{};
   std::string_view format{};  // of a type that is a string, "date-time"
-  // Which documents hold it: those of core/v1, of events.k8s.io/v1, or both.
-  bool in_core = true;
-  bool in_events = true;
 };
 
 // Sorted by name.
