@@ -23,8 +23,8 @@ Api::~Api() {
   state_->StopThreads();
 }
 
-void Api::Handle(Call call, std::shared_ptr<http::Responder> responder) {
-  const auto exchange = std::make_shared<Exchange>(std::move(call), std::move(responder));
+void Api::Handle(AdmittedRequest admitted, std::shared_ptr<http::Responder> responder) {
+  const auto exchange = std::make_shared<Exchange>(std::move(admitted), std::move(responder));
   const Handler handler = Routes().Find(exchange->info()).handler;
   // Health and metrics, which are the FrontDoor's.
   if (handler == nullptr) return Routes().not_found(state_, exchange);

@@ -23,7 +23,7 @@ namespace herald::server {
 class ApiState;
 
 // A request that has passed authentication and authorization.
-struct Call {
+struct AdmittedRequest {
   http::Request request{};
   Status body_error{};  // not ok: the body could not be read
   RequestInfo info{};
@@ -78,7 +78,7 @@ class Api {
 
   // Sends the response, within the call or later. Unknown paths get 404, and so do health and
   // metrics, which the FrontDoor serves.
-  void Handle(Call call, std::shared_ptr<http::Responder> responder);
+  void Handle(AdmittedRequest admitted, std::shared_ptr<http::Responder> responder);
 
   // Ends all watches cleanly and rejects new ones. Idempotent.
   void Stop();

@@ -388,7 +388,7 @@ void SendRulesReview(Exchange& exchange, const RuleList& list) {
 }
 
 void SendSelfReview(Exchange& exchange, WallTime now) {
-  const User& user = exchange.call().user;
+  const User& user = exchange.admitted().user;
   std::string json =
       Head(kSelfReview, fmt::format(R"({{"creationTimestamp":"{}"}})", Time(now).ToString()));
   json += R"(,"status":{"userInfo":{"username":)";
@@ -428,7 +428,7 @@ void AnswerReview(const std::shared_ptr<Exchange>& exchange,
   if (!text) return exchange->SendStatus(text.error());
   const Result<Body> body = ReadBody(kind, exchange->request().headers, *text);
   if (!body) return exchange->SendStatus(body.error());
-  const User& user = exchange->call().user;
+  const User& user = exchange->admitted().user;
   if (&kind == &kSelfReview) return SendSelfReview(*exchange, now);
   if (&kind == &kRulesReview) {
     if (body->namespace_.empty())

@@ -25,7 +25,7 @@ bool IsReview(const RequestInfo& request);
 
 // Answers it for the call's user, as JSON or YAML. The body may also be Kubernetes protobuf. Any
 // method but POST is refused.
-// REQUIRES: IsReview(exchange->call().info)
+// REQUIRES: IsReview(exchange->admitted().info)
 void AnswerReview(const std::shared_ptr<Exchange>& exchange,
                   const std::shared_ptr<const Authorizer>& authorizer, WallTime now);
 

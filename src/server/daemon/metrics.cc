@@ -42,7 +42,7 @@ struct Kind {
   std::uint8_t scope = 0;  // in kScopes; 0: the path is not a resource
   // The row of the route table; null if it has none, or none with labels.
   const ApiGroup* group = nullptr;
-  const Resource* resource = nullptr;
+  const ResourceRoute* resource = nullptr;
 };
 
 Kind KindOf(const RequestInfo& request) {
@@ -110,7 +110,7 @@ class Metrics::Impl {
   };
 
   // What the cells are found by: the row of the resource, and the rest in bits.
-  using Key = std::pair<const Resource*, std::uint64_t>;
+  using Key = std::pair<const ResourceRoute*, std::uint64_t>;
   struct KeyHash {
     std::size_t operator()(const Key& key) const {
       constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // spreads the bits

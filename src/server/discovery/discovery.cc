@@ -24,16 +24,16 @@ std::string GroupVersion(const ApiGroup& group) {
 std::span<const ApiGroup> NamedGroups() { return Routes().groups.subspan(1); }
 
 // "pods", or "pods/log" for a subresource.
-std::string FullName(const Resource& resource) {
+std::string FullName(const ResourceRoute& resource) {
   std::string name(resource.name);
   if (!resource.subresource.empty()) name.append("/").append(resource.subresource);
   return name;
 }
 
 // The verbs of a resource as JSON strings, sorted and each once.
-std::string Verbs(const Resource& resource) {
+std::string Verbs(const ResourceRoute& resource) {
   std::vector<std::string_view> verbs;
-  for (const Endpoint& endpoint : resource.endpoints) verbs.push_back(endpoint.verb);
+  for (const VerbRoute& row : resource.verbs) verbs.push_back(row.verb);
   std::ranges::sort(verbs);
   verbs.erase(std::unique(verbs.begin(), verbs.end()), verbs.end());
   std::string json;
@@ -45,7 +45,7 @@ std::string Verbs(const Resource& resource) {
 
 std::string PlainResources(const ApiGroup& group) {
   std::string json = "[";
-  for (const Resource& resource : group.resources) {
+  for (const ResourceRoute& resource : group.resources) {
     if (json.size() > 1) json += ',';
     json += fmt::format(
         R"({{"name":"{}","singularName":"{}","namespaced":{},"kind":"{}","verbs":[{}])",
@@ -75,7 +75,7 @@ std::string AggregatedGroup(const ApiGroup& group) {
   std::string json = fmt::format(R"({{"metadata":{},"versions":[{{"version":"{}","resources":[)",
                                  metadata, group.version);
   bool first = true;
-  for (const Resource& resource : group.resources) {
+  for (const ResourceRoute& resource : group.resources) {
     // TODO: list subresources below their resource, once one is served.
     if (!resource.subresource.empty()) continue;
     if (!first) json += ',';

@@ -11,7 +11,7 @@
 namespace herald::server {
 namespace {
 
-using Type = SchemaMember::Type;
+using Type = OpenApiMember::Type;
 
 // A message of protobuf, written from front to back.
 class Message {
@@ -56,7 +56,7 @@ class GnosticDocument {
       }
     }
     Message definitions;
-    for (const SchemaType& type : SchemaTypes()) {
+    for (const OpenApiType& type : OpenApiTypes()) {
       definitions.Nested(1, Named(type.name, TypeSchema(type)));
     }
     return Message()
@@ -127,7 +127,7 @@ class GnosticDocument {
   }
 
   static Message Parameter(std::string_view name) {
-    const SchemaParameter& parameter = *FindSchemaParameter(name);
+    const OpenApiParameter& parameter = *FindOpenApiParameter(name);
     Message schema;
     if (IsInPath(name)) {
       schema.True(1).Text(2, "path").Text(3, parameter.description).Text(4, name);
@@ -141,16 +141,16 @@ class GnosticDocument {
     return Message().Nested(1, Message().Nested(2, schema));
   }
 
-  static Message TypeSchema(const SchemaType& type) {
+  static Message TypeSchema(const OpenApiType& type) {
     Message schema;
     schema.Text(2, type.format).Text(4, type.description);
-    for (const SchemaMember& member : type.members) {
+    for (const OpenApiMember& member : type.members) {
       if (member.required) schema.Text(19, member.name);
     }
     schema.Nested(22, TypeItem(type.format.empty() ? "object" : "string"));
     if (!type.members.empty()) {
       Message properties;
-      for (const SchemaMember& member : type.members) {
+      for (const OpenApiMember& member : type.members) {
         properties.Nested(1, Named(member.name, MemberSchema(member)));
       }
       schema.Nested(25, properties);
@@ -163,7 +163,7 @@ class GnosticDocument {
     return schema;
   }
 
-  static Message MemberSchema(const SchemaMember& member) {
+  static Message MemberSchema(const OpenApiMember& member) {
     Message schema;
     const auto plain = [&](std::string_view type, std::string_view format = {}) {
       schema.Text(2, format).Text(4, member.description).Nested(22, TypeItem(type));

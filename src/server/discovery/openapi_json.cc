@@ -14,7 +14,7 @@
 namespace herald::server {
 namespace {
 
-using Type = SchemaMember::Type;
+using Type = OpenApiMember::Type;
 
 // Both JSON versions of OpenAPI. They differ in where they put things.
 class JsonDocument {
@@ -37,7 +37,7 @@ class JsonDocument {
     }
     w_.Raw(v3_ ? R"(},"components":{"schemas":{)" : R"(},"definitions":{)");
     first = true;
-    for (const SchemaType& type : SchemaTypes()) {
+    for (const OpenApiType& type : OpenApiTypes()) {
       if (!schemas.contains(type.name)) continue;
       Comma(&first);
       w_.String(type.name);
@@ -75,7 +75,7 @@ class JsonDocument {
     w_.Raw("[");
     bool first = true;
     for (const std::string_view name : names) {
-      const SchemaParameter& parameter = *FindSchemaParameter(name);
+      const OpenApiParameter& parameter = *FindOpenApiParameter(name);
       Comma(&first);
       w_.Raw(R"({"name":)");
       w_.String(name);
@@ -155,7 +155,7 @@ class JsonDocument {
     }
   }
 
-  void WriteType(const SchemaType& type) {
+  void WriteType(const OpenApiType& type) {
     w_.Raw(R"({"description":)");
     w_.String(type.description);
     w_.Raw(type.format.empty() ? R"(,"type":"object")"
@@ -164,7 +164,7 @@ class JsonDocument {
       w_.Raw(R"(,"properties":{)");
       bool first = true;
       std::string required;
-      for (const SchemaMember& member : type.members) {
+      for (const OpenApiMember& member : type.members) {
         Comma(&first);
         w_.String(member.name);
         w_.Raw(":");
@@ -185,7 +185,7 @@ class JsonDocument {
     w_.Raw("}");
   }
 
-  void WriteMember(const SchemaMember& member) {
+  void WriteMember(const OpenApiMember& member) {
     w_.Raw(R"({"description":)");
     w_.String(member.description);
     switch (member.type) {

@@ -44,7 +44,8 @@ constexpr auto kVerbOperations = std::to_array<VerbOperation>({
      kRead},
 });
 
-std::string SchemaName(const ApiGroup& group, const Resource& resource, std::string_view schema) {
+std::string SchemaName(const ApiGroup& group, const ResourceRoute& resource,
+                       std::string_view schema) {
   if (schema == kKind) return std::string(group.schema_prefix).append(resource.kind);
   if (schema == kKindList) {
     return std::string(group.schema_prefix).append(resource.kind).append("List");
@@ -52,7 +53,7 @@ std::string SchemaName(const ApiGroup& group, const Resource& resource, std::str
   return std::string(schema);
 }
 
-std::string OperationId(const ApiGroup& group, const Resource& resource, Level level,
+std::string OperationId(const ApiGroup& group, const ResourceRoute& resource, Level level,
                         std::string_view begin) {
   std::string id(begin);
   if (resource.namespaced && level != Level::kAllNamespaces) id += "Namespaced";
@@ -61,7 +62,7 @@ std::string OperationId(const ApiGroup& group, const Resource& resource, Level l
   return id.append(group.operation_suffix);
 }
 
-std::string PathPattern(const ApiGroup& group, const Resource& resource, Level level) {
+std::string PathPattern(const ApiGroup& group, const ResourceRoute& resource, Level level) {
   std::string path(group.path);
   if (resource.namespaced && level != Level::kAllNamespaces) path += "/namespaces/{namespace}";
   path.append("/").append(resource.name);
@@ -71,7 +72,7 @@ std::string PathPattern(const ApiGroup& group, const Resource& resource, Level l
 }
 
 // Parameters that all operations have are listed once, at the path, as upstream does.
-void ShareParameters(const Resource& resource, Level level, OpenApiPath* path) {
+void ShareParameters(const ResourceRoute& resource, Level level, OpenApiPath* path) {
   std::set<std::string_view> shared = {"pretty"};
   const Names first = path->operations.front().parameters;
   if (std::ranges::all_of(path->operations, [first](const OpenApiOperation& operation) {
@@ -86,10 +87,10 @@ void ShareParameters(const Resource& resource, Level level, OpenApiPath* path) {
 }
 
 void AddSchema(std::string_view name, std::set<std::string_view>* names) {
-  const auto types = SchemaTypes();
-  const auto found = std::ranges::find(types, name, &SchemaType::name);
+  const auto types = OpenApiTypes();
+  const auto found = std::ranges::find(types, name, &OpenApiType::name);
   if (found == types.end() || !names->insert(found->name).second) return;
-  for (const SchemaMember& member : found->members) {
+  for (const OpenApiMember& member : found->members) {
     if (!member.of.empty()) AddSchema(member.of, names);
   }
 }
@@ -106,22 +107,21 @@ std::vector<const ApiGroup*> DescribedGroups() {
 
 std::vector<OpenApiPath> PathsOf(const ApiGroup& group) {
   std::vector<OpenApiPath> paths;
-  for (const Resource& resource : group.resources) {
+  for (const ResourceRoute& resource : group.resources) {
     for (const Level level : {Level::kAllNamespaces, Level::kCollection, Level::kObject}) {
       OpenApiPath path{.path = PathPattern(group, resource, level),
                        .group = group.name,
                        .version = group.version,
                        .kind = resource.kind};
-      for (const Endpoint& endpoint : resource.endpoints) {
-        if (endpoint.level != level || endpoint.description.empty()) continue;
-        const auto* const verb =
-            std::ranges::find(kVerbOperations, endpoint.verb, &VerbOperation::verb);
+      for (const VerbRoute& row : resource.verbs) {
+        if (row.level != level || row.description.empty()) continue;
+        const auto* const verb = std::ranges::find(kVerbOperations, row.verb, &VerbOperation::verb);
         if (verb == kVerbOperations.end()) continue;
         path.operations.push_back({.method = verb->method,
                                    .action = verb->action,
                                    .id = OperationId(group, resource, level, verb->id),
-                                   .description = endpoint.description,
-                                   .parameters = endpoint.parameters,
+                                   .description = row.description,
+                                   .parameters = row.parameters,
                                    .body = SchemaName(group, resource, verb->body),
                                    .answer = SchemaName(group, resource, verb->answer),
                                    .codes = verb->codes});
@@ -136,7 +136,7 @@ std::vector<OpenApiPath> PathsOf(const ApiGroup& group) {
 
 std::vector<std::string_view> SchemasOf(const ApiGroup& group) {
   std::set<std::string_view> names;
-  for (const Resource& resource : group.resources) {
+  for (const ResourceRoute& resource : group.resources) {
     AddSchema(SchemaName(group, resource, kKind), &names);
     AddSchema(SchemaName(group, resource, kKindList), &names);
   }

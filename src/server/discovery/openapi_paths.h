@@ -32,7 +32,7 @@ struct OpenApiPath {
   std::string_view kind;
 };
 
-// The groups that have described endpoints, in the order of the route table.
+// The groups with described verbs, in the order of the route table.
 std::vector<const ApiGroup*> DescribedGroups();
 std::vector<OpenApiPath> PathsOf(const ApiGroup& group);
 

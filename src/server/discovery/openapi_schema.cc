@@ -6,8 +6,8 @@
 namespace herald::server {
 namespace {
 
-using Member = SchemaMember;
-using Type = SchemaMember::Type;
+using Member = OpenApiMember;
+using Type = OpenApiMember::Type;
 
 constexpr std::string_view kCoreEvent = "io.k8s.api.core.v1.Event";
 constexpr std::string_view kCoreSeries = "io.k8s.api.core.v1.EventSeries";
@@ -228,7 +228,7 @@ constexpr auto kListMembers = std::to_array<Member>({
     kListMetadata,
 });
 
-constexpr auto kTypes = std::to_array<SchemaType>({
+constexpr auto kTypes = std::to_array<OpenApiType>({
     {.name = kCoreEvent,
      .description = "An Event says that something happened to an object. Events are kept for a "
                     "while only, and nobody should rely on one being there.",
@@ -307,7 +307,7 @@ constexpr auto kTypes = std::to_array<SchemaType>({
      .format = "date-time"},
 });
 
-constexpr auto kParameters = std::to_array<SchemaParameter>({
+constexpr auto kParameters = std::to_array<OpenApiParameter>({
     {"allowWatchBookmarks", "boolean",
      "Ask for frames that tell how far the watch has come, though nothing has changed."},
     {"continue", "string", "Where the page begins: the token that the page before ended with."},
@@ -338,10 +338,10 @@ constexpr auto kParameters = std::to_array<SchemaParameter>({
 
 }  // namespace
 
-std::span<const SchemaType> SchemaTypes() { return kTypes; }
+std::span<const OpenApiType> OpenApiTypes() { return kTypes; }
 
-const SchemaParameter* FindSchemaParameter(std::string_view name) {
-  const auto* const found = std::ranges::find(kParameters, name, &SchemaParameter::name);
+const OpenApiParameter* FindOpenApiParameter(std::string_view name) {
+  const auto* const found = std::ranges::find(kParameters, name, &OpenApiParameter::name);
   return found == kParameters.end() ? nullptr : found;
 }
 

@@ -364,12 +364,12 @@ class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
   }
 
   void Proceed() {
-    Call call{.request = std::move(request_),
-              .body_error = std::move(body_error_),
-              .info = std::move(info_),
-              .user = *std::move(user_),
-              .client_address = std::move(peer_.address)};
-    door_->api_->Handle(std::move(call), responder_);
+    AdmittedRequest admitted{.request = std::move(request_),
+                             .body_error = std::move(body_error_),
+                             .info = std::move(info_),
+                             .user = *std::move(user_),
+                             .client_address = std::move(peer_.address)};
+    door_->api_->Handle(std::move(admitted), responder_);
   }
 
   void Refuse(const Status& status, http::Headers headers = {}) {

@@ -79,7 +79,7 @@ std::shared_ptr<const Authorizer> ApiState::authorizer() const {
 }
 
 std::uint64_t FlowOf(const Exchange& exchange) {
-  return std::hash<std::string>()(exchange.call().user.name);
+  return std::hash<std::string>()(exchange.admitted().user.name);
 }
 
 }  // namespace herald::server

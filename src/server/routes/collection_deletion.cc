@@ -44,11 +44,11 @@ void CollectionDeletion::DeleteOne(std::string_view key) {
   target.name = key.substr(EventKeyPrefix(target.namespace_).size());
   target.dry_run = !options_.dry_run.empty();
   registry_->Delete(std::move(target), options_,
-                    [self = shared_from_this()](const Result<Registry::Outcome>& outcome) {
+                    [self = shared_from_this()](const Result<Registry::EventResult>& result) {
                       // Another client may have deleted it meanwhile.
-                      if (!outcome && !outcome.error().Is(StatusReason::kNotFound)) {
+                      if (!result && !result.error().Is(StatusReason::kNotFound)) {
                         MutexLock lock(self->mu_);
-                        self->error_ = outcome.error();
+                        self->error_ = result.error();
                       }
                       self->OneIsDone();
                     });

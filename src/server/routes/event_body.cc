@@ -70,7 +70,7 @@ Result<Event> DecodeBody(EventApi api, MediaType media, FieldValidation validati
 Result<EventWrite> ReadEventWrite(Exchange* exchange, EventApi api, std::string_view options_kind) {
   const std::optional<MediaType> media = BodyMediaType(exchange->request().headers);
   if (!media) return UnknownBody(OfferedTypes(kObjectOffer));
-  if (Status missing = exchange->call().body_error; !missing.ok()) return missing;
+  if (Status missing = exchange->admitted().body_error; !missing.ok()) return missing;
   const Result<WriteOptions> options = ParseWriteOptions(exchange->query(), options_kind);
   if (!options) return options.error();
   Result<Event> event = DecodeBody(api, *media, options->field_validation, exchange);

@@ -56,7 +56,7 @@ Registry::Target WriteTarget(ApiState& api, const ExchangePtr& exchange, bool dr
   target.is_long_work = exchange->is_long_work();
   if (api.options().admit) {
     // target.post keeps the ApiState alive.
-    target.admit = [&api, user = exchange->call().user](const Event& event) {
+    target.admit = [&api, user = exchange->admitted().user](const Event& event) {
       return api.options().admit(user, event);
     };
   }
@@ -76,14 +76,14 @@ void SendEvent(const ApiState& api, Exchange* exchange, int code, const Event& e
 
 // The callback that sends the event after a read or a write.
 Registry::Done EventSender(const ApiPtr& api, const ExchangePtr& exchange) {
-  return [api, exchange](Result<Registry::Outcome> outcome) {
-    if (!outcome) return exchange->SendStatus(outcome.error());
-    for (std::string& warning : outcome->warnings) exchange->Warn(std::move(warning));
-    const int code = outcome->created ? 201 : 200;
-    if (!exchange->is_long_work() && !outcome->is_large) {
-      return SendEvent(*api, exchange.get(), code, outcome->event);
+  return [api, exchange](Result<Registry::EventResult> result) {
+    if (!result) return exchange->SendStatus(result.error());
+    for (std::string& warning : result->warnings) exchange->Warn(std::move(warning));
+    const int code = result->created ? 201 : 200;
+    if (!exchange->is_long_work() && !result->is_large) {
+      return SendEvent(*api, exchange.get(), code, result->event);
     }
-    api->PostLongWork(exchange, [api, exchange, code, event = std::move(outcome->event)] {
+    api->PostLongWork(exchange, [api, exchange, code, event = std::move(result->event)] {
       SendEvent(*api, exchange.get(), code, event);
     });
   };
@@ -114,7 +114,7 @@ void AddRetentionHeaders(ApiState& api, const ListOptions& options, Exchange* ex
 Result<ListAnswer> BeginList(const ApiPtr& api, const ExchangePtr& exchange, const Form& form,
                              const ListOptions& options) {
   ListAnswer answer;
-  answer.charge = api->list_budget().Begin(exchange->call().user.name);
+  answer.charge = api->list_budget().Begin(exchange->admitted().user.name);
   if (answer.charge == nullptr) return TooManyRequests();
   answer.exchange = exchange;
   answer.form = form;
@@ -139,12 +139,12 @@ Result<ListAnswer> BeginList(const ApiPtr& api, const ExchangePtr& exchange, con
 Status NegotiateWatch(Exchange* exchange) {
   if (!Accepts(exchange->request().headers, kObjectOffer)) return NotAcceptable(true);
   if (Status bad = exchange->Accept(kObjectOffer); !bad.ok()) return bad;
-  if (exchange->representation().media == MediaType::kYaml) {
+  if (exchange->response_format().media == MediaType::kYaml) {
     return Status(StatusReason::kNotAcceptable,
                   "only the following media types are accepted: application/json;stream=watch, "
                   "application/vnd.kubernetes.protobuf;stream=watch");
   }
-  return CheckShapeName(exchange->representation(), false);
+  return CheckShapeName(exchange->response_format(), false);
 }
 
 }  // namespace
@@ -180,7 +180,7 @@ void WatchEvents(const ApiPtr& api, const ExchangePtr& exchange) {
   WatchRequest request;
   request.filter = EventFilter(info.namespace_, info.name, *options);
   request.form = *form;
-  request.user = exchange->call().user.name;
+  request.user = exchange->admitted().user.name;
   request.flow = FlowOf(*exchange);
   request.bookmarks = options->allow_watch_bookmarks;
   const std::string& resource_version = options->resource_version;
@@ -282,10 +282,11 @@ void UpdateEvent(const ApiPtr& api, const ExchangePtr& exchange) {
   create->verb = "create";
   const std::shared_ptr<const Authorizer> authorizer = api->authorizer();
   authorizer->Authorize(
-      exchange->call().user, *create,
+      exchange->admitted().user, *create,
       [exchange, create, authorizer, update = std::move(update)](const Decision& decision) mutable {
-        update(decision.allowed ? Status()
-                                : ForbiddenStatus(exchange->call().user, *create, decision.reason));
+        update(decision.allowed
+                   ? Status()
+                   : ForbiddenStatus(exchange->admitted().user, *create, decision.reason));
       });
 }
 
@@ -325,12 +326,12 @@ void DeleteEvent(const ApiPtr& api, const ExchangePtr& exchange) {
   if (!options) return exchange->SendStatus(options.error());
   Registry::Target target = WriteTarget(*api, exchange, !options->dry_run.empty());
   api->registry().Delete(std::move(target), *std::move(options),
-                         [api, exchange](const Result<Registry::Outcome>& outcome) {
-                           if (!outcome) return exchange->SendStatus(outcome.error());
-                           if (outcome->deleted) {
-                             return exchange->SendStatus(Deleted(ApiOf(*exchange), outcome->event));
+                         [api, exchange](const Result<Registry::EventResult>& result) {
+                           if (!result) return exchange->SendStatus(result.error());
+                           if (result->deleted) {
+                             return exchange->SendStatus(Deleted(ApiOf(*exchange), result->event));
                            }
-                           SendEvent(*api, exchange.get(), 200, outcome->event);
+                           SendEvent(*api, exchange.get(), 200, result->event);
                          });
 }
 

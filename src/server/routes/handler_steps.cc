@@ -13,13 +13,13 @@ bool NegotiateOrReject(Exchange* exchange, const Offer& offer, bool is_list) {
   Status bad;
   if (!Accepts(exchange->request().headers, Offer())) bad = NotAcceptable(is_list);
   if (bad.ok()) bad = exchange->Accept(offer);
-  if (bad.ok()) bad = CheckShapeName(exchange->representation(), is_list);
+  if (bad.ok()) bad = CheckShapeName(exchange->response_format(), is_list);
   if (!bad.ok()) exchange->SendStatus(bad);
   return bad.ok();
 }
 
-Status CheckShapeName(const Representation& representation, bool is_list) {
-  if (representation.shape != Shape::kPartialMetadata || representation.list_named == is_list) {
+Status CheckShapeName(const ResponseFormat& format, bool is_list) {
+  if (format.shape != Shape::kPartialMetadata || format.list_named == is_list) {
     return Status();
   }
   return Status(StatusReason::kNotAcceptable,
@@ -30,11 +30,11 @@ Status CheckShapeName(const Representation& representation, bool is_list) {
 }
 
 Result<Form> FormOf(const Exchange& exchange, EventApi api) {
-  const Representation& representation = exchange.representation();
+  const ResponseFormat& format = exchange.response_format();
   Form form{.api = api,
-            .media = representation.media,
-            .shape = representation.shape,
-            .meta_version = representation.meta_version};
+            .media = format.media,
+            .shape = format.shape,
+            .meta_version = format.meta_version};
   if (form.shape == Shape::kTable) {
     const std::string* const include = FindParameter(exchange.query(), "includeObject");
     const Result<TableObject> object =

@@ -26,7 +26,7 @@ bool NegotiateOrReject(Exchange* exchange, const Offer& offer, bool is_list);
 
 // PartialObjectMetadata is for objects and PartialObjectMetadataList for lists; an error if the
 // client asked for the other one.
-Status CheckShapeName(const Representation& representation, bool is_list);
+Status CheckShapeName(const ResponseFormat& format, bool is_list);
 
 // The encoding of events, or of namespaces, for this client.
 // REQUIRES: the response has been negotiated

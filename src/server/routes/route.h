@@ -37,7 +37,7 @@ enum class Level : std::uint8_t {
 // One verb of a resource at one level. The HTTP method follows from the verb (MethodOf). A
 // "watch" row serves ?watch=true and the older path with /watch/ after the version; at kObject only
 // the older path exists.
-struct Endpoint {
+struct VerbRoute {
   Level level = Level::kCollection;
   std::string_view verb;  // as in RequestInfo and in RBAC rules
   Handler handler = nullptr;
@@ -48,13 +48,13 @@ struct Endpoint {
 };
 
 // One resource, or one subresource, of a group.
-struct Resource {
+struct ResourceRoute {
   std::string_view name;  // "events": in the path, in RBAC rules and in the labels of metrics
   std::string_view singular;
   std::string_view kind;
   bool namespaced = true;
   std::string_view short_name{};            // for kubectl; may be empty
-  std::span<const Endpoint> endpoints{};    // empty: only in discovery, every request gets 404
+  std::span<const VerbRoute> verbs{};       // empty: only in discovery, every request gets 404
   std::string_view storage_version_hash{};  // may be empty
   std::string_view subresource{};           // "status"; empty: the resource itself
   std::size_t max_body_bytes = kMaxRequestBytes;
@@ -64,12 +64,12 @@ struct Resource {
 
 // One version of an API group.
 struct ApiGroup {
-  std::string_view name;                  // "events.k8s.io"; empty: the core group
-  std::string_view version;               // "v1"
-  std::string_view path;                  // "/apis/events.k8s.io/v1"
-  std::span<const Resource> resources{};  // in the order of discovery: by name
+  std::string_view name;                       // "events.k8s.io"; empty: the core group
+  std::string_view version;                    // "v1"
+  std::string_view path;                       // "/apis/events.k8s.io/v1"
+  std::span<const ResourceRoute> resources{};  // in the order of discovery: by name
   // OpenAPI: the prefix of the names of its schemas and the suffix of its operation ids. Empty if
-  // no resource has a described endpoint.
+  // no resource has a described row.
   std::string_view schema_prefix{};
   std::string_view operation_suffix{};
 
@@ -111,7 +111,7 @@ struct Route {
   std::size_t max_body_bytes = kMaxRequestBytes;
 };
 
-// "GET" for "list". Empty for a verb that no endpoint can have.
+// "GET" for "list". Empty for a verb that no row can have.
 constexpr std::string_view MethodOf(std::string_view verb) {
   if (verb == "get" || verb == "list" || verb == "watch") return "GET";
   if (verb == "create") return "POST";

@@ -32,7 +32,7 @@ constexpr auto kCollectionParameters = std::to_array<std::string_view>(
 
 // Both spellings of events. OpenAPI lists the operations of a path in this order. It does not
 // describe the older paths of watches, because no client should start to use them.
-constexpr auto kEventEndpoints = std::to_array<Endpoint>({
+constexpr auto kEventVerbs = std::to_array<VerbRoute>({
     {Level::kAllNamespaces, "list", ListEvents, "Lists or watches events.", kListParameters},
     {Level::kAllNamespaces, "watch", WatchEvents},
     {Level::kCollection, "list", ListEvents, "Lists or watches the events of a namespace.",
@@ -47,29 +47,29 @@ constexpr auto kEventEndpoints = std::to_array<Endpoint>({
     {Level::kObject, "delete", DeleteEvent, "Deletes an event.", kDeleteParameters},
     {Level::kObject, "patch", PatchEvent, "Changes an event.", kPatchParameters},
 });
-constexpr Resource kEvents{.name = "events",
-                           .singular = "event",
-                           .kind = "Event",
-                           .short_name = "ev",
-                           .endpoints = kEventEndpoints,
-                           .storage_version_hash = "r2yiGXH7wu8=",
-                           .has_metric_labels = true};
+constexpr ResourceRoute kEvents{.name = "events",
+                                .singular = "event",
+                                .kind = "Event",
+                                .short_name = "ev",
+                                .verbs = kEventVerbs,
+                                .storage_version_hash = "r2yiGXH7wu8=",
+                                .has_metric_labels = true};
 
-constexpr auto kNamespaceEndpoints = std::to_array<Endpoint>({
+constexpr auto kNamespaceVerbs = std::to_array<VerbRoute>({
     {Level::kCollection, "list", ListNamespaces},
     {Level::kCollection, "watch", WatchNamespaces},
     {Level::kObject, "get", GetNamespace},
     {Level::kObject, "watch", WatchNamespaces},
 });
-constexpr auto kServiceEndpoints = std::to_array<Endpoint>({
+constexpr auto kServiceVerbs = std::to_array<VerbRoute>({
     {Level::kAllNamespaces, "list", ListServices},
     {Level::kCollection, "list", ListServices},
 });
 
-// Resources without endpoints are the kinds that events are about. They are listed because `kubectl
+// Resources without verbs are the kinds that events are about. They are listed because `kubectl
 // events --for pod/x` asks discovery for the kind of a "pod". They have no verbs, so `kubectl
 // api-resources` and clients that look for resources to list or watch skip them.
-constexpr auto kCoreResources = std::to_array<Resource>({
+constexpr auto kCoreResources = std::to_array<ResourceRoute>({
     {"configmaps", "configmap", "ConfigMap", true, "cm"},
     {"endpoints", "endpoints", "Endpoints", true, "ep"},
     kEvents,
@@ -79,7 +79,7 @@ constexpr auto kCoreResources = std::to_array<Resource>({
      .kind = "Namespace",
      .namespaced = false,
      .short_name = "ns",
-     .endpoints = kNamespaceEndpoints,
+     .verbs = kNamespaceVerbs,
      .has_metric_labels = true},
     {"nodes", "node", "Node", false, "no"},
     {"persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim", true, "pvc"},
@@ -89,38 +89,39 @@ constexpr auto kCoreResources = std::to_array<Resource>({
     {"resourcequotas", "resourcequota", "ResourceQuota", true, "quota"},
     {"secrets", "secret", "Secret", true},
     {"serviceaccounts", "serviceaccount", "ServiceAccount", true, "sa"},
-    {"services", "service", "Service", true, "svc", kServiceEndpoints},
+    {"services", "service", "Service", true, "svc", kServiceVerbs},
 });
-constexpr auto kEventsResources = std::to_array<Resource>({kEvents});
-constexpr auto kAppsResources = std::to_array<Resource>({
+constexpr auto kEventsResources = std::to_array<ResourceRoute>({kEvents});
+constexpr auto kAppsResources = std::to_array<ResourceRoute>({
     {"daemonsets", "daemonset", "DaemonSet", true, "ds"},
     {"deployments", "deployment", "Deployment", true, "deploy"},
     {"replicasets", "replicaset", "ReplicaSet", true, "rs"},
     {"statefulsets", "statefulset", "StatefulSet", true, "sts"},
 });
-constexpr auto kBatchResources = std::to_array<Resource>({
+constexpr auto kBatchResources = std::to_array<ResourceRoute>({
     {"cronjobs", "cronjob", "CronJob", true, "cj"},
     {"jobs", "job", "Job", true},
 });
-constexpr auto kAutoscalingResources = std::to_array<Resource>({
+constexpr auto kAutoscalingResources = std::to_array<ResourceRoute>({
     {"horizontalpodautoscalers", "horizontalpodautoscaler", "HorizontalPodAutoscaler", true, "hpa"},
 });
 
-constexpr auto kReviewEndpoints = std::to_array<Endpoint>({
+constexpr auto kReviewVerbs = std::to_array<VerbRoute>({
     {Level::kCollection, "create", CreateReview},
 });
-constexpr Resource Review(std::string_view name, std::string_view singular, std::string_view kind) {
+constexpr ResourceRoute Review(std::string_view name, std::string_view singular,
+                               std::string_view kind) {
   return {.name = name,
           .singular = singular,
           .kind = kind,
           .namespaced = false,
-          .endpoints = kReviewEndpoints,
+          .verbs = kReviewVerbs,
           .max_body_bytes = kMaxReviewBytes};
 }
-constexpr auto kAuthenticationResources = std::to_array<Resource>({
+constexpr auto kAuthenticationResources = std::to_array<ResourceRoute>({
     Review("selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview"),
 });
-constexpr auto kAuthorizationResources = std::to_array<Resource>({
+constexpr auto kAuthorizationResources = std::to_array<ResourceRoute>({
     Review("selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview"),
     Review("selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview"),
 });
@@ -209,7 +210,7 @@ bool Matches(const PathRoute& row, std::string_view exact_path, std::span<const 
 }
 
 // Nothing if the resource has no such path.
-std::optional<Level> LevelOf(const Resource& resource, const RequestInfo& info) {
+std::optional<Level> LevelOf(const ResourceRoute& resource, const RequestInfo& info) {
   if (resource.namespaced) {
     if (info.namespace_.empty()) {
       if (info.name_in_path) return std::nullopt;
@@ -233,7 +234,7 @@ RouteTable::ResourceMatch RouteTable::FindResource(const RequestInfo& info) cons
   if (!info.is_resource || info.has_trailing_segments) return {};
   for (const ApiGroup& group : groups) {
     if (group.name != info.api_group || group.version != info.api_version) continue;
-    for (const Resource& resource : group.resources) {
+    for (const ResourceRoute& resource : group.resources) {
       if (resource.name == info.resource && resource.subresource == info.subresource) {
         return {&group, &resource};
       }
@@ -256,18 +257,18 @@ Route RouteTable::Find(const RequestInfo& info) const {
     return {.handler = not_found};
   }
 
-  const Resource* const resource = FindResource(info).resource;
+  const ResourceRoute* const resource = FindResource(info).resource;
   if (resource == nullptr || info.is_malformed) return {.handler = not_found};
   const std::optional<Level> level = LevelOf(*resource, info);
   if (!level) return {.handler = not_found};
   // Below /watch/ and /proxy/ the verb is a part of the path, whatever the method.
   const bool verb_in_path = info.watch_in_path || info.verb == "proxy";
   bool path_exists = false;
-  for (const Endpoint& endpoint : resource->endpoints) {
-    if (endpoint.level != *level) continue;
-    const bool is_verb = endpoint.verb == info.verb;
-    if (is_verb && MethodOf(endpoint.verb) == info.method) {
-      return {.handler = endpoint.handler, .max_body_bytes = resource->max_body_bytes};
+  for (const VerbRoute& row : resource->verbs) {
+    if (row.level != *level) continue;
+    const bool is_verb = row.verb == info.verb;
+    if (is_verb && MethodOf(row.verb) == info.method) {
+      return {.handler = row.handler, .max_body_bytes = resource->max_body_bytes};
     }
     if (is_verb || !verb_in_path) path_exists = true;
   }

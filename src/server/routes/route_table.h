@@ -25,7 +25,7 @@ struct RouteTable {
   // `resource` is null if there is none.
   struct ResourceMatch {
     const ApiGroup* group = nullptr;
-    const Resource* resource = nullptr;
+    const ResourceRoute* resource = nullptr;
   };
   ResourceMatch FindResource(const RequestInfo& info) const;
 

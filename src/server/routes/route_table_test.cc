@@ -133,15 +133,15 @@ TEST(RouteTable, EveryRowIsConsistent) {
     EXPECT_EQ(group.path, group_path + "/" + std::string(group.version));
     EXPECT_EQ(group.group_path(), group_path);
     std::set<std::string> names;
-    for (const Resource& resource : group.resources) {
+    for (const ResourceRoute& resource : group.resources) {
       const std::string name = std::string(resource.name) + "/" + std::string(resource.subresource);
       EXPECT_TRUE(names.empty() || *names.rbegin() < name) << name << " is not sorted";
       names.insert(name);
-      for (const Endpoint& endpoint : resource.endpoints) {
-        EXPECT_NE(endpoint.handler, nullptr) << name;
-        EXPECT_NE(MethodOf(endpoint.verb), "") << name << " " << endpoint.verb;
-        EXPECT_TRUE(resource.namespaced || endpoint.level != Level::kAllNamespaces) << name;
-        EXPECT_TRUE(endpoint.description.empty() || !group.schema_prefix.empty()) << name;
+      for (const VerbRoute& row : resource.verbs) {
+        EXPECT_NE(row.handler, nullptr) << name;
+        EXPECT_NE(MethodOf(row.verb), "") << name << " " << row.verb;
+        EXPECT_TRUE(resource.namespaced || row.level != Level::kAllNamespaces) << name;
+        EXPECT_TRUE(row.description.empty() || !group.schema_prefix.empty()) << name;
       }
     }
   }
@@ -157,15 +157,15 @@ TEST(RouteTable, EveryRowIsConsistent) {
 
 // A new group with a subresource needs rows and nothing else.
 TEST(RouteTable, ServesTheRowsOfAnyTable) {
-  constexpr auto kQueryEndpoints =
-      std::to_array<Endpoint>({{Level::kCollection, "create", CreateEvent}});
-  constexpr auto kResultEndpoints = std::to_array<Endpoint>({{Level::kObject, "get", GetEvent}});
-  const auto resources = std::to_array<Resource>({
-      {.name = "queries", .singular = "query", .kind = "Query", .endpoints = kQueryEndpoints},
+  constexpr auto kQueryVerbs =
+      std::to_array<VerbRoute>({{Level::kCollection, "create", CreateEvent}});
+  constexpr auto kResultVerbs = std::to_array<VerbRoute>({{Level::kObject, "get", GetEvent}});
+  const auto resources = std::to_array<ResourceRoute>({
+      {.name = "queries", .singular = "query", .kind = "Query", .verbs = kQueryVerbs},
       {.name = "queries",
        .singular = "",
        .kind = "QueryResult",
-       .endpoints = kResultEndpoints,
+       .verbs = kResultVerbs,
        .subresource = "result"},
   });
   const auto groups = std::to_array<ApiGroup>(
