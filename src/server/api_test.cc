@@ -48,15 +48,15 @@ class ApiTest : public testing::Test {
             http::Headers headers = {}) {
     if (headers.Find("content-type") == nullptr) headers.Add("content-type", "application/json");
     auto responder = std::make_shared<TestResponder>();
-    Call call;
-    call.info = ParseRequestInfo(method, target);
-    call.request = {.method = std::move(method),
-                    .target = std::move(target),
-                    .authority = "127.0.0.1:6443",
-                    .headers = std::move(headers),
-                    .body = std::move(body)};
-    call.user.name = "u";
-    api_->Handle(std::move(call), responder);
+    AdmittedRequest admitted;
+    admitted.info = ParseRequestInfo(method, target);
+    admitted.request = {.method = std::move(method),
+                        .target = std::move(target),
+                        .authority = "127.0.0.1:6443",
+                        .headers = std::move(headers),
+                        .body = std::move(body)};
+    admitted.user.name = "u";
+    api_->Handle(std::move(admitted), responder);
     return responder;
   }
   Client Get(std::string target, std::string accept = "application/json") {
@@ -289,11 +289,11 @@ TEST_F(ApiTest, ListsThatNobodyReadsStayBounded) {
   const auto list = [this](std::string target) {
     auto client = std::make_shared<TestResponder>();
     client->StopReading();
-    Call call;
-    call.info = ParseRequestInfo("GET", target);
-    call.request.target = std::move(target);
-    call.user.name = "u";
-    api_->Handle(std::move(call), client);
+    AdmittedRequest admitted;
+    admitted.info = ParseRequestInfo("GET", target);
+    admitted.request.target = std::move(target);
+    admitted.user.name = "u";
+    api_->Handle(std::move(admitted), client);
     return client;
   };
   std::size_t queued = 0;
@@ -455,16 +455,16 @@ TEST_F(ApiTest, AWatchMayBeAWebSocket) {
   Post(Pod("a"));
   const auto watch = [&](std::string accept) {
     auto responder = std::make_shared<TestResponder>();
-    Call call;
+    AdmittedRequest admitted;
     const std::string target = std::string(kCore) + "?watch=true&timeoutSeconds=1";
-    call.info = ParseRequestInfo("GET", target);
-    call.request.target = target;
-    call.request.websocket = true;
-    call.request.headers = {{"accept", std::move(accept)},
-                            {"sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="},
-                            {"sec-websocket-version", "13"},
-                            {"sec-websocket-protocol", "binary.k8s.io"}};
-    api_->Handle(std::move(call), responder);
+    admitted.info = ParseRequestInfo("GET", target);
+    admitted.request.target = target;
+    admitted.request.websocket = true;
+    admitted.request.headers = {{"accept", std::move(accept)},
+                                {"sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="},
+                                {"sec-websocket-version", "13"},
+                                {"sec-websocket-protocol", "binary.k8s.io"}};
+    api_->Handle(std::move(admitted), responder);
     return responder;
   };
   const Client text = watch("application/json");
@@ -495,12 +495,12 @@ TEST_F(ApiTest, AWebSocketThatCannotBeIsRefused) {
                       {"sec-websocket-version", "13"},
                       {"sec-websocket-protocol", "a, b"}}}) {
     auto responder = std::make_shared<TestResponder>();
-    Call call;
-    call.request.target = std::string(kCore) + "?watch=true";
-    call.info = ParseRequestInfo("GET", call.request.target);
-    call.request.websocket = true;
-    call.request.headers = headers;
-    api_->Handle(std::move(call), responder);
+    AdmittedRequest admitted;
+    admitted.request.target = std::string(kCore) + "?watch=true";
+    admitted.info = ParseRequestInfo("GET", admitted.request.target);
+    admitted.request.websocket = true;
+    admitted.request.headers = headers;
+    api_->Handle(std::move(admitted), responder);
     EXPECT_EQ(responder->status(), 400);
   }
 }
@@ -512,14 +512,14 @@ TEST_F(ApiTest, AWebSocketIsRefusedToForeignOrigins) {
   Api api(&store_, std::move(options));
   const auto status = [&](std::vector<std::string> origins, std::string authority) {
     auto responder = std::make_shared<TestResponder>();
-    Call call;
-    call.request.target = std::string(kCore) + "?watch=true";
-    call.info = ParseRequestInfo("GET", call.request.target);
-    call.request.authority = std::move(authority);
-    call.request.websocket = true;
-    call.request.headers = {{"sec-websocket-key", "k"}, {"sec-websocket-version", "13"}};
-    for (std::string& origin : origins) call.request.headers.Add("origin", std::move(origin));
-    api.Handle(std::move(call), responder);
+    AdmittedRequest admitted;
+    admitted.request.target = std::string(kCore) + "?watch=true";
+    admitted.info = ParseRequestInfo("GET", admitted.request.target);
+    admitted.request.authority = std::move(authority);
+    admitted.request.websocket = true;
+    admitted.request.headers = {{"sec-websocket-key", "k"}, {"sec-websocket-version", "13"}};
+    for (std::string& origin : origins) admitted.request.headers.Add("origin", std::move(origin));
+    api.Handle(std::move(admitted), responder);
     return responder->status();
   };
   EXPECT_EQ(status({}, "herald:6443"), 101) << "not a browser";
@@ -729,15 +729,19 @@ TEST_F(ApiTest, OpenApiDescribesWhatIsServed) {
                                                             5));
 }
 
+class AllowAllButCreate final : public Authorizer {
+ public:
+  void Authorize(const User& /*user*/, const RequestInfo& info, Done done) const override {
+    done({.allowed = info.verb != "create"});
+  }
+};
+
 class RefusingApiTest : public ApiTest {
  protected:
   RefusingApiTest()
       : ApiTest([] {
           ApiOptions options;
-          options.authorize = [](const User&, const RequestInfo& info,
-                                 const Authorizer::Done& done) {
-            done({.allowed = info.verb != "create"});
-          };
+          options.authorizer = [] { return std::make_shared<AllowAllButCreate>(); };
           options.admit = [](const User&, const Event& event) {
             if (event.reason != "Spam") return Status();
             Status::Parts parts;

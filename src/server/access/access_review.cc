@@ -373,7 +373,7 @@ void SendRulesReview(Exchange& exchange, const RuleList& list) {
 }
 
 void SendSelfReview(Exchange& exchange, WallTime now) {
-  const User& user = exchange.call().user;
+  const User& user = exchange.admitted().user;
   std::string json =
       Head(kSelfReview, fmt::format(R"({{"creationTimestamp":"{}"}})", Time(now).ToString()));
   json += R"(,"status":{"userInfo":{"username":)";
@@ -400,11 +400,6 @@ void SendSelfReview(Exchange& exchange, WallTime now) {
 
 bool IsReview(const RequestInfo& request) { return KindOf(request) != nullptr; }
 
-Status ReviewTooLarge() {
-  return Status(StatusReason::kRequestEntityTooLarge,
-                fmt::format("Request entity too large: limit is {}", kMaxReviewBytes));
-}
-
 void AnswerReview(const std::shared_ptr<Exchange>& exchange,
                   const std::shared_ptr<const Authorizer>& authorizer, WallTime now) {
   const ReviewKind& kind = *KindOf(exchange->info());
@@ -418,7 +413,7 @@ void AnswerReview(const std::shared_ptr<Exchange>& exchange,
   if (!text) return exchange->SendStatus(text.error());
   const Result<ReviewSpec> body = ReadBody(kind, exchange->request().headers, *text);
   if (!body) return exchange->SendStatus(body.error());
-  const User& user = exchange->call().user;
+  const User& user = exchange->admitted().user;
   if (&kind == &kSelfReview) return SendSelfReview(*exchange, now);
   if (&kind == &kRulesReview) {
     if (body->namespace_.empty())

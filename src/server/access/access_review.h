@@ -20,14 +20,13 @@ namespace herald::server {
 
 // A review is a few hundred bytes, and is parsed on the connection's thread.
 inline constexpr std::size_t kMaxReviewBytes = std::size_t{64} * 1024;
-Status ReviewTooLarge();
 
 // Whether the request is for one of these resources.
 bool IsReview(const RequestInfo& request);
 
 // Sends the response for the user of the request, as JSON or YAML. The body may also be Kubernetes
 // protobuf. Methods other than POST are rejected.
-// REQUIRES: IsReview(exchange->call().info)
+// REQUIRES: IsReview(exchange->admitted().info)
 void AnswerReview(const std::shared_ptr<Exchange>& exchange,
                   const std::shared_ptr<const Authorizer>& authorizer, WallTime now);
 

@@ -31,16 +31,16 @@ class ReviewTest : public testing::Test {
                                      http::Headers headers = {}) {
     if (headers.Find("content-type") == nullptr) headers.Add("content-type", "application/json");
     auto responder = std::make_shared<TestResponder>();
-    Call call;
-    call.info = ParseRequestInfo(method, target);
-    EXPECT_TRUE(IsReview(call.info));
-    call.request = {.method = std::move(method),
-                    .target = std::string(target),
-                    .authority = {},
-                    .headers = std::move(headers),
-                    .body = std::move(body)};
-    call.user = kUser;
-    AnswerReview(std::make_shared<Exchange>(std::move(call), responder), authorizer_,
+    AdmittedRequest admitted;
+    admitted.info = ParseRequestInfo(method, target);
+    EXPECT_TRUE(IsReview(admitted.info));
+    admitted.request = {.method = std::move(method),
+                        .target = std::string(target),
+                        .authority = {},
+                        .headers = std::move(headers),
+                        .body = std::move(body)};
+    admitted.user = kUser;
+    AnswerReview(std::make_shared<Exchange>(std::move(admitted), responder), authorizer_,
                  WallTime(std::chrono::seconds(1'700'000'000)));
     return responder;
   }

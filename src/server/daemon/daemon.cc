@@ -148,9 +148,7 @@ class Daemon::Impl {
 
     ApiOptions api;
     api.event_ttl = options_.event_ttl;
-    api.authorize = [this](const User& user, const RequestInfo& request, Authorizer::Done done) {
-      door_->Authorize(user, request, std::move(done));
-    };
+    api.authorizer = [this] { return door_->authorizer(); };
     api.admit = [this](const User& user, const Event& event) {
       return rate_limit_.Admit(user, event, SystemClock().Steady());
     };

@@ -11,17 +11,19 @@
 #include <iterator>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/thread/mutex.h"
+#include "server/routes/route_table.h"
 
 namespace herald::server {
 namespace {
 
 using prometheus::Labels;
 
-// Label values are taken from these tables only. All other verbs, resources and groups are counted
-// as "other", because a client may request any name.
+// Labels have only values from this table and from the route table, because a client can send any
+// verb and any path. Everything else is counted as "other".
 struct VerbName {
   std::string_view verb;
   std::string_view label;  // as kube-apiserver writes it
@@ -32,55 +34,39 @@ constexpr VerbName kVerbs[] = {
     {"delete", "DELETE"}, {"post", "POST"},   {"deletecollection", "DELETECOLLECTION"},
     {"put", "PUT"},       {"other", "other"},
 };
-constexpr std::string_view kResources[] = {"events", "namespaces", "", "other"};
-constexpr std::string_view kGroups[] = {"", "events.k8s.io", "other"};
 constexpr std::string_view kScopes[] = {"", "resource", "cluster", "namespace"};
 
-// The labels of a request, as indexes into the tables.
+// The labels of a request.
 struct RequestLabels {
-  std::uint8_t verb = 0;
-  std::uint8_t resource = 0;
-  std::uint8_t group = 0;
-  std::uint8_t scope = 0;
-
-  std::uint64_t Key(bool dry_run, int code) const {
-    return static_cast<std::uint64_t>(code) << 40 | static_cast<std::uint64_t>(dry_run) << 32 |
-           static_cast<std::uint64_t>(verb) << 24 | static_cast<std::uint64_t>(resource) << 16 |
-           static_cast<std::uint64_t>(group) << 8 | scope;
-  }
+  std::uint8_t verb = 0;   // index in kVerbs
+  std::uint8_t scope = 0;  // index in kScopes; 0: the path is not a resource
+  // The row of the route table; null if there is none, or if its row has no labels.
+  const ApiGroup* group = nullptr;
+  const ResourceRoute* resource = nullptr;
 };
 
-// The index of a name in a table; that of the last entry if the table does not have the name.
-template <typename Table, typename Name>
-std::uint8_t IndexIn(const Table& table, std::string_view wanted, Name name) {
-  const auto found = std::find_if(std::begin(table), std::end(table) - 1,
-                                  [&](const auto& entry) { return name(entry) == wanted; });
-  return static_cast<std::uint8_t>(found - std::begin(table));
-}
-
 RequestLabels LabelsOf(const RequestInfo& request) {
-  const auto itself = [](std::string_view name) { return name; };
-  const std::string_view resource =
-      request.is_resource ? std::string_view(request.resource) : std::string_view();
-  std::string_view scope;
-  if (request.is_resource)
-    scope = !request.name.empty()        ? "resource"
-            : request.namespace_.empty() ? "cluster"
-                                         : "namespace";
-  return {.verb = IndexIn(kVerbs, request.verb, [](const VerbName& v) { return v.verb; }),
-          .resource = IndexIn(kResources, resource, itself),
-          .group = IndexIn(kGroups, request.api_group, itself),
-          .scope = IndexIn(kScopes, scope, itself)};
+  RequestLabels labels;
+  const auto* const verb = std::find_if(std::begin(kVerbs), std::end(kVerbs) - 1,
+                                        [&](const VerbName& v) { return v.verb == request.verb; });
+  labels.verb = static_cast<std::uint8_t>(verb - std::begin(kVerbs));
+  if (!request.is_resource) return labels;
+  labels.scope = !request.name.empty() ? 1 : request.namespace_.empty() ? 2 : 3;
+  const RouteTable::ResourceMatch match = Routes().FindResource(request);
+  if (match.resource == nullptr || !match.resource->has_metric_labels) return labels;
+  labels.group = match.group;
+  labels.resource = match.resource;
+  return labels;
 }
 
-Labels PrometheusLabels(RequestLabels labels) {
-  const std::string resource(kResources[labels.resource]);
-  const bool known = resource == "events" || resource == "namespaces";
+Labels PrometheusLabels(const RequestLabels& labels) {
+  const bool known = labels.resource != nullptr;
+  const std::string_view unknown = labels.scope == 0 ? "" : "other";
   return {{"verb", std::string(kVerbs[labels.verb].label)},
-          {"group", known ? std::string(kGroups[labels.group]) : ""},
-          {"version", known ? "v1" : ""},
-          {"resource", resource},
-          {"subresource", ""},
+          {"group", known ? std::string(labels.group->name) : ""},
+          {"version", known ? std::string(labels.group->version) : ""},
+          {"resource", std::string(known ? labels.resource->name : unknown)},
+          {"subresource", known ? std::string(labels.resource->subresource) : ""},
           {"scope", std::string(kScopes[labels.scope])},
           {"component", "apiserver"}};
 }
@@ -99,8 +85,8 @@ void AppendMetric(std::string_view name, std::string_view type, std::string_view
 
 class Metrics::Impl {
  public:
-  void CountRequest(RequestLabels labels, bool dry_run, int code, std::chrono::nanoseconds took,
-                    std::size_t response_bytes) {
+  void CountRequest(const RequestLabels& labels, bool dry_run, int code,
+                    std::chrono::nanoseconds took, std::size_t response_bytes) {
     RequestMetrics& metrics = MetricsOf(labels, dry_run, code);
     metrics.requests->Increment();
     metrics.response_bytes->Increment(static_cast<double>(response_bytes));
@@ -108,7 +94,7 @@ class Metrics::Impl {
       metrics.durations->Observe(std::chrono::duration<double>(took).count());
   }
 
-  void CountLongRunning(RequestLabels labels, int delta) {
+  void CountLongRunning(const RequestLabels& labels, int delta) {
     long_running_.Add(PrometheusLabels(labels)).Increment(delta);
   }
 
@@ -123,17 +109,29 @@ class Metrics::Impl {
     prometheus::Histogram* durations = nullptr;
   };
 
-  RequestMetrics& MetricsOf(RequestLabels labels, bool dry_run, int code) {
+  // The row of the resource, and the other labels as bits.
+  using Key = std::pair<const ResourceRoute*, std::uint64_t>;
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // spreads the bits
+      return (reinterpret_cast<std::uintptr_t>(key.first) ^ key.second) * kOdd;
+    }
+  };
+
+  RequestMetrics& MetricsOf(const RequestLabels& request, bool dry_run, int code) {
+    const std::uint64_t bits = static_cast<std::uint64_t>(code) << 24 |
+                               static_cast<std::uint64_t>(dry_run) << 16 |
+                               static_cast<std::uint64_t>(request.verb) << 8 | request.scope;
     const MutexLock lock(mu_);
-    RequestMetrics& metrics = metrics_[labels.Key(dry_run, code)];
+    RequestMetrics& metrics = metrics_[{request.resource, bits}];
     if (metrics.requests == nullptr) {
-      Labels prometheus_labels = PrometheusLabels(labels);
-      metrics.response_bytes = &response_bytes_.Add(
-          {{"verb", prometheus_labels["verb"]}, {"resource", prometheus_labels["resource"]}});
-      prometheus_labels["dry_run"] = dry_run ? "All" : "";
-      metrics.durations = &durations_.Add(prometheus_labels, kSeconds);
-      prometheus_labels["code"] = fmt::format("{}", code);
-      metrics.requests = &requests_.Add(prometheus_labels);
+      Labels labels = PrometheusLabels(request);
+      metrics.response_bytes =
+          &response_bytes_.Add({{"verb", labels["verb"]}, {"resource", labels["resource"]}});
+      labels["dry_run"] = dry_run ? "All" : "";
+      metrics.durations = &durations_.Add(labels, kSeconds);
+      labels["code"] = fmt::format("{}", code);
+      metrics.requests = &requests_.Add(labels);
     }
     return metrics;
   }
@@ -159,8 +157,8 @@ class Metrics::Impl {
                                                              .Register(registry_);
 
   Mutex mu_;
-  // By RequestLabels::Key(). Bounded by the tables above and the HTTP codes that heraldd uses.
-  std::unordered_map<std::uint64_t, RequestMetrics> metrics_ GUARDED_BY(mu_);
+  // Bounded by the tables and by the HTTP codes of responses.
+  std::unordered_map<Key, RequestMetrics, KeyHash> metrics_ GUARDED_BY(mu_);
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}

@@ -6,8 +6,8 @@
 namespace herald::server {
 namespace {
 
-using Member = SchemaMember;
-using Type = SchemaMember::Type;
+using Member = OpenApiMember;
+using Type = OpenApiMember::Type;
 
 constexpr std::string_view kCoreEvent = "io.k8s.api.core.v1.Event";
 constexpr std::string_view kCoreSeries = "io.k8s.api.core.v1.EventSeries";
@@ -228,43 +228,36 @@ constexpr auto kListMembers = std::to_array<Member>({
     kListMetadata,
 });
 
-constexpr auto kTypes = std::to_array<SchemaType>({
+constexpr auto kTypes = std::to_array<OpenApiType>({
     {.name = kCoreEvent,
      .description = "An Event says that something happened to an object. Events are kept for a "
                     "while only, and nobody should rely on one being there.",
      .members = kCoreEventMembers,
-     .kind = "Event",
-     .in_events = false},
+     .kind = "Event"},
     {.name = "io.k8s.api.core.v1.EventList",
      .description = "A list of events.",
      .members = kListMembers<kCoreEvent>,
-     .kind = "EventList",
-     .in_events = false},
+     .kind = "EventList"},
     {.name = kCoreSeries,
      .description = "How often an event has happened, and when last.",
-     .members = kCoreSeriesMembers,
-     .in_events = false},
+     .members = kCoreSeriesMembers},
     {.name = kSource,
      .description = "Who reported an event in the older style.",
      .members = kSourceMembers},
     {.name = kNamespace,
      .description = "A namespace in which there are events.",
      .members = kNamespaceMembers,
-     .kind = "Namespace",
-     .in_events = false},
+     .kind = "Namespace"},
     {.name = "io.k8s.api.core.v1.NamespaceList",
      .description = "A list of namespaces.",
      .members = kListMembers<kNamespace>,
-     .kind = "NamespaceList",
-     .in_events = false},
+     .kind = "NamespaceList"},
     {.name = kNamespaceSpec,
      .description = "How a namespace should be.",
-     .members = kNamespaceSpecMembers,
-     .in_events = false},
+     .members = kNamespaceSpecMembers},
     {.name = kNamespaceStatus,
      .description = "How a namespace is.",
-     .members = kNamespaceStatusMembers,
-     .in_events = false},
+     .members = kNamespaceStatusMembers},
     {.name = kReference,
      .description = "Points at an object, or at a part of one.",
      .members = kReferenceMembers},
@@ -273,18 +266,15 @@ constexpr auto kTypes = std::to_array<SchemaType>({
                     "while only, and nobody should rely on one being there.",
      .members = kEventsEventMembers,
      .kind = "Event",
-     .group = "events.k8s.io",
-     .in_core = false},
+     .group = "events.k8s.io"},
     {.name = "io.k8s.api.events.v1.EventList",
      .description = "A list of events.",
      .members = kListMembers<kEventsEvent>,
      .kind = "EventList",
-     .group = "events.k8s.io",
-     .in_core = false},
+     .group = "events.k8s.io"},
     {.name = kEventsSeries,
      .description = "How often an event has happened, and when last.",
-     .members = kEventsSeriesMembers,
-     .in_core = false},
+     .members = kEventsSeriesMembers},
     {.name = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
      .description = "How an object is to be deleted.",
      .members = kDeleteOptionsMembers,
@@ -317,7 +307,7 @@ constexpr auto kTypes = std::to_array<SchemaType>({
      .format = "date-time"},
 });
 
-constexpr auto kParameters = std::to_array<SchemaParameter>({
+constexpr auto kParameters = std::to_array<OpenApiParameter>({
     {"allowWatchBookmarks", "boolean",
      "Ask for frames that tell how far the watch has come, though nothing has changed."},
     {"continue", "string", "Where the page begins: the token that the page before ended with."},
@@ -348,10 +338,10 @@ constexpr auto kParameters = std::to_array<SchemaParameter>({
 
 }  // namespace
 
-std::span<const SchemaType> SchemaTypes() { return kTypes; }
+std::span<const OpenApiType> OpenApiTypes() { return kTypes; }
 
-const SchemaParameter* FindSchemaParameter(std::string_view name) {
-  const auto* const found = std::ranges::find(kParameters, name, &SchemaParameter::name);
+const OpenApiParameter* FindOpenApiParameter(std::string_view name) {
+  const auto* const found = std::ranges::find(kParameters, name, &OpenApiParameter::name);
   return found == kParameters.end() ? nullptr : found;
 }
 

@@ -8,7 +8,7 @@ namespace herald::server {
 
 // What is served, described once; openapi.cc writes it in the three forms that clients ask for.
 
-struct SchemaMember {
+struct OpenApiMember {
   enum class Type : std::uint8_t {
     kString,
     kInt32,
@@ -27,27 +27,24 @@ struct SchemaMember {
   std::string_view merge_key{};  // how a strategic merge tells elements apart; "-": a set
 };
 
-struct SchemaType {
+struct OpenApiType {
   std::string_view name;  // "io.k8s.api.core.v1.Event"
   std::string_view description;
-  std::span<const SchemaMember> members{};  // sorted by name
-  std::string_view kind{};                  // for what can be read or written by itself
+  std::span<const OpenApiMember> members{};  // sorted by name
+  std::string_view kind{};                   // for what can be read or written by itself
   std::string_view group{};
   std::string_view format{};  // of a type that is a string, "date-time"
-  // Which documents hold it: those of core/v1, of events.k8s.io/v1, or both.
-  bool in_core = true;
-  bool in_events = true;
 };
 
 // Sorted by name.
-std::span<const SchemaType> SchemaTypes();
+std::span<const OpenApiType> OpenApiTypes();
 
-struct SchemaParameter {
+struct OpenApiParameter {
   std::string_view name;
   std::string_view type;  // "string", "integer", "boolean"
   std::string_view description;
 };
 // Null where there is none of that name.
-const SchemaParameter* FindSchemaParameter(std::string_view name);
+const OpenApiParameter* FindOpenApiParameter(std::string_view name);
 
 }  // namespace herald::server

@@ -40,7 +40,7 @@ class EventListTest : public testing::Test {
     event.reason = "Started";
     event.type = "Normal";
     if (change) change(&event);
-    store_.Commit({.key = EventKey(namespace_, name),
+    store_.Commit({.key = EventStoreKey(namespace_, name),
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
   }
@@ -256,7 +256,7 @@ TEST_F(EventListTest, RefusesBadTokens) {
 }
 
 TEST_F(EventListTest, FindsEventsThatAreStoredAsJson) {
-  store_.Commit({.key = EventKey("n", "j"),
+  store_.Commit({.key = EventStoreKey("n", "j"),
                  .value = std::make_shared<const std::string>(
                      R"({"kind":"Event","apiVersion":"v1","metadata":{"name":"j","namespace":"n"},)"
                      R"("involvedObject":{"uid":"json"},"reason":"R"})")},
@@ -334,7 +334,7 @@ TEST_F(EventListReaderTest, ReadsChunksOfOneRevisionAndTheSameOnesAgain) {
     if (std::string_view(query) == "") {
       EXPECT_EQ(again, expected);
     }
-    store_.Commit({.key = EventKey("n", "e000a"), .value = nullptr},
+    store_.Commit({.key = EventStoreKey("n", "e000a"), .value = nullptr},
                   [](const Result<store::Written>&) {});
     Put("n", "e050", [](Event* event) { event->message = std::string(3'000, 'x'); });
   }

@@ -45,7 +45,7 @@ class ListStreamTest : public testing::Test {
     event.metadata.labels["app"] = "a";  // such events have to be decoded
     event.message = message;
     event.type = "Normal";
-    store_.Commit({.key = EventKey("n", name),
+    store_.Commit({.key = EventStoreKey("n", name),
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
   }
@@ -55,13 +55,13 @@ class ListStreamTest : public testing::Test {
               http::Headers headers = {}) {
     auto client = std::make_shared<TestResponder>();
     if (!reads) client->StopReading();
-    Call call;
-    call.request.target = "/api/v1/events?" + query;
-    call.info = ParseRequestInfo("GET", call.request.target);
-    call.request.headers = std::move(headers);
-    call.request.headers.Add("accept", std::string(MediaTypeName(form.media)));
+    AdmittedRequest admitted;
+    admitted.request.target = "/api/v1/events?" + query;
+    admitted.info = ParseRequestInfo("GET", admitted.request.target);
+    admitted.request.headers = std::move(headers);
+    admitted.request.headers.Add("accept", std::string(MediaTypeName(form.media)));
     ListAnswer answer;
-    answer.exchange = std::make_shared<Exchange>(std::move(call), client);
+    answer.exchange = std::make_shared<Exchange>(std::move(admitted), client);
     EXPECT_TRUE(answer.exchange->Accept(Offer{.shapes = true}).ok());
     const Result<ListOptions> options =
         ParseListOptions(answer.exchange->query(), form.api, false, clock_.Now());
@@ -179,7 +179,7 @@ TEST_F(ListStreamTest, ShowsOneMomentHoweverLongTheClientTakes) {
   const Client client = List("", {}, false);
   Put("e0000a", "new");
   Put("e1400", "changed");
-  store_.Commit({.key = EventKey("n", "e1450"), .value = nullptr},
+  store_.Commit({.key = EventStoreKey("n", "e1450"), .value = nullptr},
                 [](const Result<store::Written>&) {});
   ReadToTheEnd(*client);
   EXPECT_EQ(client->body(), expected);

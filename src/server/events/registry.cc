@@ -199,7 +199,7 @@ Status EventNotFound(EventApi api, std::string_view name) {
 }
 
 void Registry::Get(const Target& target, Done done) {
-  store_->Get(EventKey(target.namespace_, target.name),
+  store_->Get(EventStoreKey(target.namespace_, target.name),
               [api = target.api, name = target.name, post = target.post,
                done = std::move(done)](Result<std::optional<store::Entry>> entry) {
                 if (!entry) return done(entry.error());
@@ -208,7 +208,7 @@ void Registry::Get(const Target& target, Done done) {
                 auto finish = [done, found = **std::move(entry)] {
                   Result<Event> event = DecodeStored(found);
                   if (!event) return done(event.error());
-                  done(Outcome{.event = *std::move(event)});
+                  done(EventResult{.event = *std::move(event)});
                 };
                 if (post && large) return post(std::move(finish));
                 finish();
@@ -220,12 +220,12 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
  public:
   Creation(store::Store* store, Target target, Event event, Done done)
       : store_(store), target_(std::move(target)), done_(std::move(done)) {
-    outcome_.event = std::move(event);
-    outcome_.created = true;
+    result_.event = std::move(event);
+    result_.created = true;
   }
 
   void Start(WallTime now) {
-    ObjectMeta& metadata = outcome_.event.metadata;
+    ObjectMeta& metadata = result_.event.metadata;
     if (!metadata.resource_version.empty() && metadata.resource_version != "0") {
       return done_(BadRequest("resourceVersion should not be set on objects to be created"));
     }
@@ -235,13 +235,13 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
     }
     FillSystemMetadata(now, &metadata);
     made_up_ = metadata.name.empty() && !metadata.generate_name.empty();
-    DropRepeatedOwners(&metadata, &outcome_.warnings);
+    DropRepeatedOwners(&metadata, &result_.warnings);
     Try();
   }
 
  private:
   void Try() {
-    Event& event = outcome_.event;
+    Event& event = result_.event;
     ObjectMeta& metadata = event.metadata;
     if (made_up_) metadata.name = MakeGeneratedName(metadata.generate_name);
     ++tries_;
@@ -251,22 +251,22 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
     if (target_.admit && !target_.dry_run && tries_ == 1) {
       if (Status refused = target_.admit(event); !refused.ok()) return done_(refused);
     }
-    std::string key = EventKey(metadata.namespace_, metadata.name);
+    std::string key = EventStoreKey(metadata.namespace_, metadata.name);
     if (target_.dry_run) {
       return store_->Get(std::move(key),
                          [self = shared_from_this()](Result<std::optional<store::Entry>> entry) {
                            if (!entry) return self->done_(entry.error());
                            if (entry->has_value()) return self->Collided(*entry);
-                           self->done_(std::move(self->outcome_));
+                           self->done_(std::move(self->result_));
                          });
     }
     store::Write write{.key = std::move(key), .value = ToBytes(EncodeStored(event)), .expected = 0};
-    outcome_.is_large = write.value->size() > kMaxInlineBytes;
+    result_.is_large = write.value->size() > kMaxInlineBytes;
     store_->Commit(std::move(write), [self = shared_from_this()](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
       if (!written->committed) return self->Collided(written->current);
-      self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
-      self->done_(std::move(self->outcome_));
+      self->result_.event.metadata.resource_version = ToResourceVersion(written->revision);
+      self->done_(std::move(self->result_));
     });
   }
 
@@ -274,14 +274,14 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
     if (made_up_ && tries_ < kMaxNames) return Try();
     const Result<std::optional<Event>> existing = Current(entry);
     if (!existing) return done_(existing.error());
-    done_(AlreadyExists(target_.api, existing->value_or(Event()), outcome_.event.metadata.name,
+    done_(AlreadyExists(target_.api, existing->value_or(Event()), result_.event.metadata.name,
                         made_up_));
   }
 
   store::Store* const store_;
   const Target target_;
   const Done done_;
-  Outcome outcome_;
+  EventResult result_;
   bool made_up_ = false;
   int tries_ = 0;
 };
@@ -310,7 +310,7 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
  protected:
   Race(store::Store* store, Target target, WallTime now, Done done)
       : target_(std::move(target)),
-        key_(EventKey(target_.namespace_, target_.name)),
+        key_(EventStoreKey(target_.namespace_, target_.name)),
         now_(now),
         done_(std::move(done)),
         store_(store) {}
@@ -320,23 +320,23 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
   virtual void Try(const std::optional<store::Entry>& current) = 0;
 
   // Nothing is to be written.
-  void Finish(Result<Outcome> result) {
+  void Finish(Result<EventResult> result) {
     if (basis_ == Basis::kLatest) return done_(std::move(result));
     basis_ = Basis::kNone;
     if (loop_.Again()) Run();
   }
 
-  // Answers with outcome_, which shows the revision of the write where that is wanted.
+  // Answers with result_, which shows the revision of the write where that is wanted.
   void Commit(store::Write write, bool shows_revision) {
-    outcome_.is_large = write.value && write.value->size() > kMaxInlineBytes;
+    result_.is_large = write.value && write.value->size() > kMaxInlineBytes;
     store_->Commit(std::move(write), [self = shared_from_this(),
                                       shows_revision](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
       if (!written->committed) return self->GoOnWith(std::move(written->current));
       if (shows_revision) {
-        self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
+        self->result_.event.metadata.resource_version = ToResourceVersion(written->revision);
       }
-      self->done_(std::move(self->outcome_));
+      self->done_(std::move(self->result_));
     });
   }
 
@@ -344,7 +344,7 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
   const std::string key_;
   const WallTime now_;
   const Done done_;
-  Outcome outcome_;
+  EventResult result_;
 
  private:
   // What current_ is.
@@ -410,17 +410,17 @@ class Registry::Change final : public Race {
     Result<Event> old = DecodeStored(*current);
     if (!old) return Finish(old.error());
 
-    outcome_ = Outcome();
+    result_ = EventResult();
     if (replacement_) {
       const std::string& uid = replacement_->metadata.uid;
       if (!uid.empty() && uid != old->metadata.uid) {
         return Finish(OtherUid(target_.api, key_, target_.name, uid, old->metadata.uid));
       }
-      outcome_.event = *replacement_;
+      result_.event = *replacement_;
     } else {
       Result<Event> changed = transform_(*old);
       if (!changed) return Finish(changed.error());
-      outcome_.event = *std::move(changed);
+      result_.event = *std::move(changed);
     }
     if (Status wrong = Prepare(*old); !wrong.ok()) return Finish(wrong);
     Write(*current, *old);
@@ -428,7 +428,7 @@ class Registry::Change final : public Race {
 
   // Makes the new event whole, and refuses what it must not be.
   Status Prepare(const Event& old) {
-    Event& event = outcome_.event;
+    Event& event = result_.event;
     ObjectMeta& metadata = event.metadata;
     if (!metadata.resource_version.empty() && metadata.resource_version != "0") {
       const Result<std::uint64_t> version = ParseResourceVersion(metadata.resource_version);
@@ -443,28 +443,28 @@ class Registry::Change final : public Race {
     metadata.resource_version = old.metadata.resource_version;
     if (Status wrong = SetNamespace(target_.namespace_, &metadata); !wrong.ok()) return wrong;
     RestoreSystemMetadata(old.metadata, &metadata);
-    DropRepeatedOwners(&metadata, &outcome_.warnings);
+    DropRepeatedOwners(&metadata, &result_.warnings);
     return ValidateEventUpdate(event, old, target_.api);
   }
 
   void Write(const store::Entry& current, const Event& old) {
-    ObjectMeta& metadata = outcome_.event.metadata;
+    ObjectMeta& metadata = result_.event.metadata;
     // It is not stored. Put aside, so that the event need not be copied without it.
     std::string version = std::exchange(metadata.resource_version, {});
-    std::string value = EncodeStored(outcome_.event);
+    std::string value = EncodeStored(result_.event);
     metadata.resource_version = std::move(version);
     const bool goes = IsFinalized(metadata);
     if (!goes && value == *current.value) {
       // Nothing changes, so nothing is written, nobody is told, and its time goes on.
       metadata.resource_version = old.metadata.resource_version;
-      return Finish(std::move(outcome_));
+      return Finish(std::move(result_));
     }
-    if (target_.dry_run) return Finish(std::move(outcome_));
+    if (target_.dry_run) return Finish(std::move(result_));
     if (Status refused = Admit(); !refused.ok()) return done_(refused);
     store::Write write{.key = key_,
                        .value = goes ? nullptr : ToBytes(std::move(value)),
                        .expected = current.revision};
-    outcome_.deleted = goes;
+    result_.deleted = goes;
     // What has gone with its last finalizer is shown as it was when it went.
     Commit(std::move(write), !goes);
   }
@@ -474,27 +474,27 @@ class Registry::Change final : public Race {
     if (!event.metadata.uid.empty()) {
       return Finish(OtherUid(target_.api, key_, target_.name, event.metadata.uid, ""));
     }
-    outcome_ = Outcome{.event = event, .created = true};
-    ObjectMeta& metadata = outcome_.event.metadata;
+    result_ = EventResult{.event = event, .created = true};
+    ObjectMeta& metadata = result_.event.metadata;
     // Whatever version the client saw, it is gone.
     metadata.resource_version.clear();
     if (Status wrong = SetNamespace(target_.namespace_, &metadata); !wrong.ok()) {
       return Finish(wrong);
     }
     FillSystemMetadata(now_, &metadata);
-    DropRepeatedOwners(&metadata, &outcome_.warnings);
-    if (Status invalid = ValidateEventCreate(outcome_.event, target_.api); !invalid.ok()) {
+    DropRepeatedOwners(&metadata, &result_.warnings);
+    if (Status invalid = ValidateEventCreate(result_.event, target_.api); !invalid.ok()) {
       return Finish(invalid);
     }
     if (!target_.may_create.ok()) return done_(target_.may_create);
-    if (target_.dry_run) return Finish(std::move(outcome_));
+    if (target_.dry_run) return Finish(std::move(result_));
     if (Status refused = Admit(); !refused.ok()) return done_(refused);
-    Commit({.key = key_, .value = ToBytes(EncodeStored(outcome_.event)), .expected = 0}, true);
+    Commit({.key = key_, .value = ToBytes(EncodeStored(result_.event)), .expected = 0}, true);
   }
 
   Status Admit() {
     if (!target_.admit || std::exchange(asked_, true)) return Status();
-    return target_.admit(outcome_.event);
+    return target_.admit(result_.event);
   }
 
   Status NotFound() const { return EventNotFound(target_.api, target_.name); }
@@ -529,21 +529,21 @@ class Registry::Deletion final : public Race {
     if (!event) return Finish(event.error());
     if (Status wrong = CheckPreconditions(event->metadata); !wrong.ok()) return Finish(wrong);
 
-    outcome_ = Outcome{.event = *std::move(event), .deleted = true};
-    ObjectMeta& metadata = outcome_.event.metadata;
+    result_ = EventResult{.event = *std::move(event), .deleted = true};
+    ObjectMeta& metadata = result_.event.metadata;
     store::Write write{.key = key_, .value = nullptr, .expected = current->revision};
     if (!metadata.finalizers.empty()) {
       // Somebody wants to have the last word: it is only marked.
-      outcome_.deleted = false;
+      result_.deleted = false;
       if (!metadata.deletion_timestamp || *metadata.deletion_timestamp > Timestamp(now_)) {
         metadata.deletion_timestamp = InSeconds(now_);
       }
       metadata.deletion_grace_period_seconds = 0;
-      std::string value = EncodeStored(outcome_.event);
-      if (value == *current->value) return Finish(std::move(outcome_));
+      std::string value = EncodeStored(result_.event);
+      if (value == *current->value) return Finish(std::move(result_));
       write.value = ToBytes(std::move(value));
     }
-    if (target_.dry_run) return Finish(std::move(outcome_));
+    if (target_.dry_run) return Finish(std::move(result_));
     Commit(std::move(write), true);
   }
 

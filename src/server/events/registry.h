@@ -41,14 +41,14 @@ class Registry {
     Status may_create{};
   };
 
-  struct Outcome {
+  struct EventResult {
     Event event{};
     bool created = false;
     bool deleted = false;                 // the event is gone, and this is what it was
     std::vector<std::string> warnings{};  // for the client's eyes
     bool is_large = false;                // encoding it is long work
   };
-  using Done = std::function<void(Result<Outcome>)>;
+  using Done = std::function<void(Result<EventResult>)>;
 
   // What a patch makes of the event as it stands. Called again when a race was lost.
   using Transform = std::function<Result<Event>(const Event& current)>;

@@ -90,7 +90,7 @@ std::string EventKeyPrefix(std::string_view namespace_) {
   return prefix;
 }
 
-std::string EventKey(std::string_view namespace_, std::string_view name) {
+std::string EventStoreKey(std::string_view namespace_, std::string_view name) {
   std::string key;
   key.reserve(kEventsPrefix.size() + namespace_.size() + 1 + name.size());
   return key.append(kEventsPrefix).append(namespace_).append(1, '/').append(name);

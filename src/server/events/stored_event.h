@@ -22,7 +22,7 @@ inline constexpr std::string_view kRegistryRoot = "/registry";
 inline constexpr std::string_view kEventsPrefix = "/registry/events/";
 
 // "/registry/events/<namespace>/<name>"
-std::string EventKey(std::string_view namespace_, std::string_view name);
+std::string EventStoreKey(std::string_view namespace_, std::string_view name);
 // What all keys of a namespace begin with; of all events where it is empty.
 std::string EventKeyPrefix(std::string_view namespace_);
 // The first key that no longer begins with `prefix`. REQUIRES: prefix ends with a slash

@@ -104,19 +104,19 @@ struct StatusBody {
 
 StatusBody EncodeStatus(const http::Headers& headers, const http::Query& query,
                         const Status& status) {
-  const std::optional<Representation> accepted = Negotiate(headers, query, Offer());
+  const std::optional<ResponseFormat> accepted = Negotiate(headers, query, Offer());
   StatusBody answer;
   // Whoever accepts nothing that is there still gets to know what is wrong.
-  const Representation representation = accepted.value_or(Representation{.pretty = true});
-  answer.content_type = MediaTypeName(representation.media);
-  if (representation.media == MediaType::kProtobuf) {
+  const ResponseFormat format = accepted.value_or(ResponseFormat{.pretty = true});
+  answer.content_type = MediaTypeName(format.media);
+  if (format.media == MediaType::kProtobuf) {
     ProtobufCodec().AppendStatus(status, &answer.body);
     return answer;
   }
   JsonCodec().AppendStatus(status, &answer.body);
-  if (representation.media == MediaType::kYaml) {
+  if (format.media == MediaType::kYaml) {
     answer.body = JsonToYaml(answer.body);
-  } else if (representation.pretty) {
+  } else if (format.pretty) {
     answer.body = IndentJson(answer.body);
   }
   return answer;
@@ -155,17 +155,17 @@ void AddCommonHeaders(const http::Request& request, std::string_view content_typ
   if (!content_type.empty()) headers->Add("content-type", std::string(content_type));
 }
 
-Exchange::Exchange(Call call, std::shared_ptr<http::Responder> responder)
-    : call_(std::move(call)),
-      body_bytes_(call_.request.body.size()),
-      is_long_work_(IsLongWork(call_.request)),
+Exchange::Exchange(AdmittedRequest admitted, std::shared_ptr<http::Responder> responder)
+    : admitted_(std::move(admitted)),
+      body_bytes_(admitted_.request.body.size()),
+      is_long_work_(IsLongWork(admitted_.request)),
       responder_(std::move(responder)) {}
 
 Exchange::~Exchange() = default;
 
 Status Exchange::Accept(const Offer& offer) {
   if (const auto found = Negotiate(request().headers, query(), offer)) {
-    representation_ = *found;
+    response_format_ = *found;
     return Status();
   }
   return Status(StatusReason::kNotAcceptable,
@@ -200,12 +200,12 @@ http::Headers Exchange::TakeHeaders(std::string_view content_type) {
 }
 
 void Exchange::SendJson(int code, std::string json) {
-  if (representation_.media == MediaType::kYaml) {
+  if (response_format_.media == MediaType::kYaml) {
     json = JsonToYaml(json);
-  } else if (representation_.pretty) {
+  } else if (response_format_.pretty) {
     json = IndentJson(json);
   }
-  Send(code, MediaTypeName(representation_.media), std::move(json));
+  Send(code, MediaTypeName(response_format_.media), std::move(json));
 }
 
 void Exchange::Send(int code, std::string_view content_type, std::string body) {
@@ -220,7 +220,7 @@ void Exchange::SendPiece(std::string_view content_type, std::string piece, bool 
     BeginGzip(&headers);
     responder_->Start({.status = 200, .headers = std::move(headers), .finite = true});
   }
-  if (representation_.pretty && representation_.media == MediaType::kJson) {
+  if (response_format_.pretty && response_format_.media == MediaType::kJson) {
     std::string indented;
     indenter_.Append(piece, &indented);
     piece = std::move(indented);

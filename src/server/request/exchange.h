@@ -41,15 +41,15 @@ Result<http::Headers> AcceptWebSocket(const http::Request& request, const Cors& 
 // Confined to one thread at a time.
 class Exchange {
  public:
-  Exchange(Call call, std::shared_ptr<http::Responder> responder);
+  Exchange(AdmittedRequest admitted, std::shared_ptr<http::Responder> responder);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  const Call& call() const { return call_; }
-  const http::Request& request() const { return call_.request; }
-  const RequestInfo& info() const { return call_.info; }
-  const http::Query& query() const { return call_.info.query; }
+  const AdmittedRequest& admitted() const { return admitted_; }
+  const http::Request& request() const { return admitted_.request; }
+  const RequestInfo& info() const { return admitted_.info; }
+  const http::Query& query() const { return admitted_.info.query; }
   const std::shared_ptr<http::Responder>& responder() const { return responder_; }
   // Whether work on the body takes so long that it must leave the threads that serve everybody
   // (the connections', the store's).
@@ -58,13 +58,13 @@ class Exchange {
   std::size_t body_bytes() const { return body_bytes_; }
   // The body, once; an error if it is too large.
   Result<std::string> TakeBody() {
-    if (!call_.body_error.ok()) return call_.body_error;
-    return std::move(call_.request.body);
+    if (!admitted_.body_error.ok()) return admitted_.body_error;
+    return std::move(admitted_.request.body);
   }
 
   // Chooses the representation; kNotAcceptable where none is left.
   Status Accept(const Offer& offer);
-  const Representation& representation() const { return representation_; }
+  const ResponseFormat& response_format() const { return response_format_; }
 
   // Adds a Warning header, which kubectl prints; the same text is added once. Kubernetes' bounds
   // on their length apply, so most of very many are dropped.
@@ -95,11 +95,11 @@ class Exchange {
   // False: the body goes as it is. REQUIRES: called once at most
   bool BeginGzip(http::Headers* headers);
 
-  Call call_;
+  AdmittedRequest admitted_;
   const std::size_t body_bytes_;
   const bool is_long_work_;
   const std::shared_ptr<http::Responder> responder_;
-  Representation representation_;
+  ResponseFormat response_format_;
   std::vector<std::string> warnings_;
   std::set<std::string> warned_;  // the same, to find repetitions
   std::size_t warning_runes_ = 0;

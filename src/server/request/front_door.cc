@@ -11,25 +11,25 @@
 #include "base/limit/too_many_requests.h"
 #include "base/thread/async_loop.h"
 #include "herald/api/codec.h"
-#include "server/access/access_review.h"
 #include "server/access/impersonation.h"
 #include "server/access/rbac.h"
 #include "server/request/exchange.h"
 #include "server/request/request_options.h"
+#include "server/routes/route_table.h"
 
 namespace herald::server {
 namespace {
-
-bool IsHealthPath(std::string_view path) {
-  for (const std::string_view root : {"/healthz", "/livez", "/readyz"})
-    if (path == root || (path.starts_with(root) && path[root.size()] == '/')) return true;
-  return false;
-}
 
 // Whether the request has a body that somebody reads.
 bool HasBody(const RequestInfo& info) {
   return info.method == "POST" || info.method == "PUT" || info.method == "PATCH" ||
          info.method == "DELETE";
+}
+
+// In upstream's words (apimachinery/pkg/api/errors, NewRequestEntityTooLargeError).
+Status BodyTooLarge(std::size_t max_bytes) {
+  return Status(StatusReason::kRequestEntityTooLarge,
+                fmt::format("Request entity too large: limit is {}", max_bytes));
 }
 
 Status BodyTooSlow() {
@@ -249,11 +249,12 @@ void FrontDoor::Deadlines::Sweep() {
 // Confined to one thread at a time.
 class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
  public:
-  Admission(FrontDoor* door, http::Request request, RequestInfo info, http::Peer peer,
-            std::shared_ptr<CountedResponder> responder)
+  Admission(FrontDoor* door, http::Request request, RequestInfo info, const Route& route,
+            http::Peer peer, std::shared_ptr<CountedResponder> responder)
       : door_(door),
         request_(std::move(request)),
         info_(std::move(info)),
+        route_(route),
         peer_(std::move(peer)),
         responder_(std::move(responder)) {}
 
@@ -330,15 +331,14 @@ class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
 
   void OnDecision(const Decision& decision) {
     if (!decision.allowed) return Refuse(ForbiddenStatus(*user_, info_, decision.reason));
-    if (info_.path == "/metrics" && info_.verb == "get")
-      return responder_->Send(door_->MetricsPage(request_));
+    if (route_.stage == Stage::kMetrics) return responder_->Send(door_->MetricsPage(request_));
     if (HasBody(info_)) return ReadBody();
     Proceed();
   }
 
   void ReadBody() {
     responder_->ReadBody(
-        {.max_bytes = IsReview(info_) ? kMaxReviewBytes : kMaxRequestBytes,
+        {.max_bytes = route_.max_body_bytes,
          .reserve =
              [self = shared_from_this()](std::size_t bytes) {
                return self->responder_->ReserveBody(self->user_->name, bytes);
@@ -358,22 +358,18 @@ class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
       return Refuse(BodyTooSlow());
     } else {
       // The Api refuses it, if nothing else is wrong with the request.
-      body_error_ = IsReview(info_) ? ReviewTooLarge() : TooLarge();
+      body_error_ = BodyTooLarge(route_.max_body_bytes);
     }
     Proceed();
   }
 
   void Proceed() {
-    const bool is_review = IsReview(info_);
-    Call call{.request = std::move(request_),
-              .body_error = std::move(body_error_),
-              .info = std::move(info_),
-              .user = *std::move(user_),
-              .client_address = std::move(peer_.address)};
-    if (is_review)
-      return AnswerReview(std::make_shared<Exchange>(std::move(call), responder_),
-                          door_->authorizer(), door_->clock_.Now());
-    door_->api_->Handle(std::move(call), responder_);
+    AdmittedRequest admitted{.request = std::move(request_),
+                             .body_error = std::move(body_error_),
+                             .info = std::move(info_),
+                             .user = *std::move(user_),
+                             .client_address = std::move(peer_.address)};
+    door_->api_->Handle(std::move(admitted), responder_);
   }
 
   void Refuse(const Status& status, http::Headers headers = {}) {
@@ -383,6 +379,7 @@ class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
   FrontDoor* const door_;
   http::Request request_;
   RequestInfo info_;
+  const Route route_;
   http::Peer peer_;
   const std::shared_ptr<CountedResponder> responder_;
   std::atomic<Step> authentication_{Step::kRunning};
@@ -455,10 +452,12 @@ void FrontDoor::Handle(http::Request request, const http::Peer& peer,
     }
     responder = AddHeaders(std::move(responder), std::move(cors));
   }
-  if (IsHealthPath(info.path))  // with any method, as kube-apiserver does
+  const Route route = Routes().Find(info);
+  if (route.stage == Stage::kHealth)
     return AnswerHealth(std::move(request), peer, std::move(info), std::move(responder));
   auto counted = std::make_shared<CountedResponder>(this, request, info, std::move(responder));
-  std::make_shared<Admission>(this, std::move(request), std::move(info), peer, std::move(counted))
+  std::make_shared<Admission>(this, std::move(request), std::move(info), route, peer,
+                              std::move(counted))
       ->Begin();
 }
 

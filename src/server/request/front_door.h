@@ -69,8 +69,8 @@ class FrontDoor {
   void SetAuthenticators(Authenticators authenticators);
   void SetAuthorizer(std::shared_ptr<const Authorizer> authorizer);
 
-  // Whether the user may do that. For ApiOptions.
-  void Authorize(const User& user, const RequestInfo& request, Authorizer::Done done) const;
+  // The current authorizer. For ApiOptions.
+  std::shared_ptr<const Authorizer> authorizer() const;
 
   // What authenticated and permitted requests are handed to; set once, before the first
   // request. Borrowed.
@@ -94,7 +94,7 @@ class FrontDoor {
                     std::shared_ptr<http::Responder> responder) const;
   http::Response Health(const http::Request& request, const RequestInfo& info, bool verbose) const;
   http::Response MetricsPage(const http::Request& request) const;
-  std::shared_ptr<const Authorizer> authorizer() const;
+  void Authorize(const User& user, const RequestInfo& request, Authorizer::Done done) const;
   std::shared_ptr<const Authenticators> authenticators() const;
 
   store::Store* const store_;

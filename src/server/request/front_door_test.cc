@@ -106,6 +106,7 @@ class FrontDoorTest : public testing::Test {
   Api api_{&store_, [this] {
              ApiOptions options;
              options.clock = &clock_;
+             options.authorizer = [this] { return door_.authorizer(); };
              return options;
            }()};
 };

@@ -92,7 +92,7 @@ std::vector<Clause> ParseAccept(std::string_view header) {
 }
 
 // Reads what a clause asks to be made of the answer; false where that is not on offer.
-bool ReadShape(const Clause& clause, MediaType media, const Offer& offer, Representation* out) {
+bool ReadShape(const Clause& clause, MediaType media, const Offer& offer, ResponseFormat* out) {
   const std::string_view as = clause.parameter("as");
   const std::string_view group = clause.parameter("g");
   const std::string_view version = clause.parameter("v");
@@ -159,19 +159,19 @@ std::string_view MediaTypeName(MediaType media) {
   return {};
 }
 
-std::optional<Representation> Negotiate(const http::Headers& headers, const http::Query& query,
+std::optional<ResponseFormat> Negotiate(const http::Headers& headers, const http::Query& query,
                                         const Offer& offer) {
   const bool pretty = WantsPretty(headers, query);
   const std::string_view accept = headers.Get("accept");
-  if (accept.empty()) return Representation{.pretty = pretty};
+  if (accept.empty()) return ResponseFormat{.pretty = pretty};
   // By far the most common, and not worth a vector.
-  if (accept == "application/json") return Representation{.pretty = pretty};
+  if (accept == "application/json") return ResponseFormat{.pretty = pretty};
   for (const Clause& clause : ParseAccept(accept)) {
     for (const MediaType media : kMediaTypes) {
       if (!IsOffered(media, offer) || !clause.Matches(MediaTypeName(media))) continue;
       const std::string_view stream = clause.parameter("stream");
       if (!stream.empty() && stream != "watch") continue;
-      Representation found{.media = media};
+      ResponseFormat found{.media = media};
       if (!ReadShape(clause, media, offer, &found)) continue;
       found.pretty = pretty || clause.parameter("pretty") == "1";
       return found;

@@ -23,14 +23,14 @@ enum class Shape : std::uint8_t {
   kTable,            // as=Table
   kPartialMetadata,  // as=PartialObjectMetadata, or as=PartialObjectMetadataList
 };
-struct Representation {
+struct ResponseFormat {
   MediaType media = MediaType::kJson;
   Shape shape = Shape::kPlain;
   bool list_named = false;  // kPartialMetadata was asked for under the name of the list
   MetaVersion meta_version = MetaVersion::kV1;
   bool pretty = false;
 
-  bool operator==(const Representation&) const = default;
+  bool operator==(const ResponseFormat&) const = default;
 };
 
 // What an endpoint can answer with.
@@ -43,7 +43,7 @@ struct Offer {
 // Reads the Accept header as kube-apiserver does: clauses by their q, the specific ones
 // before wildcards, each against JSON, YAML and protobuf in that order; a clause that asks
 // for a conversion that is not on offer is passed over. Nothing where no clause is left.
-std::optional<Representation> Negotiate(const http::Headers& headers, const http::Query& query,
+std::optional<ResponseFormat> Negotiate(const http::Headers& headers, const http::Query& query,
                                         const Offer& offer);
 
 // A coarser look that comes first, as upstream's router does it: whether any of the offered

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Offer kAll{.shapes = true};
 
-std::optional<Representation> Accepting(std::string_view accept, const Offer& offer = kAll) {
+std::optional<ResponseFormat> Accepting(std::string_view accept, const Offer& offer = kAll) {
   return Negotiate({{"accept", std::string(accept)}}, {}, offer);
 }
 
@@ -55,7 +55,7 @@ TEST(NegotiationTest, ChoosesWhatKubernetesWouldChoose) {
   };
   for (const Scenario& scenario : scenarios) {
     SCOPED_TRACE(scenario.accept);
-    const std::optional<Representation> found = Accepting(scenario.accept);
+    const std::optional<ResponseFormat> found = Accepting(scenario.accept);
     if (!found) FAIL();
     EXPECT_EQ(found->media, scenario.media);
     EXPECT_EQ(found->shape, scenario.shape);
@@ -71,7 +71,7 @@ TEST(NegotiationTest, FindsNothingWhereNothingIsAcceptable) {
   }
   // Answers that are no objects cannot be made into tables.
   EXPECT_FALSE(Accepting("application/json;as=Table;v=v1;g=meta.k8s.io", Offer()));
-  EXPECT_EQ(Accepting(kKubectlGet, Offer()).value_or(Representation{.shape = Shape::kTable}).shape,
+  EXPECT_EQ(Accepting(kKubectlGet, Offer()).value_or(ResponseFormat{.shape = Shape::kTable}).shape,
             Shape::kPlain);
 }
 
@@ -80,7 +80,7 @@ TEST(NegotiationTest, IndentsForPeople) {
     http::Query query;
     if (!parameter.empty()) query.emplace_back("pretty", parameter);
     return Negotiate({{"user-agent", std::move(agent)}}, query, kAll)
-        .value_or(Representation())
+        .value_or(ResponseFormat())
         .pretty;
   };
   EXPECT_TRUE(pretty("curl/8.0", ""));
@@ -91,7 +91,7 @@ TEST(NegotiationTest, IndentsForPeople) {
   EXPECT_TRUE(pretty("kubectl/v1.32", "1"));
   EXPECT_TRUE(pretty("kubectl/v1.32", "true"));
   EXPECT_FALSE(pretty("kubectl/v1.32", "yes"));
-  EXPECT_TRUE(Accepting("application/json;pretty=1").value_or(Representation()).pretty);
+  EXPECT_TRUE(Accepting("application/json;pretty=1").value_or(ResponseFormat()).pretty);
 }
 
 TEST(NegotiationTest, TheRouterKnowsWholeNamesOnly) {

@@ -120,6 +120,7 @@ RequestInfo ParseRequestInfo(std::string_view method, std::string_view target) {
     info.name_in_path = true;
   }
   if (parts.size() > 2 && verb != "proxy") info.subresource = parts[2];
+  info.has_trailing_segments = parts.size() > 3;
 
   if (info.name.empty() && info.verb == "get") RefineList(&info);
   if (info.name.empty() && info.verb == "delete") info.verb = "deletecollection";

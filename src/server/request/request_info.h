@@ -31,6 +31,7 @@ struct RequestInfo {
   std::string namespace_{};
   std::string resource{};  // "events"
   std::string subresource{};
+  bool has_trailing_segments = false;  // the path goes on after the subresource
   std::string name{};
   bool name_in_path = false;   // else the name is from the fieldSelector
   bool watch_in_path = false;  // the old form of a watch, /api/v1/watch/...

@@ -1,10 +1,7 @@
 #include "server/watch/stream.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <map>
 #include <unordered_set>
 #include <utility>
@@ -13,6 +10,7 @@
 #include "base/thread/async_loop.h"
 #include "base/thread/mutex.h"
 #include "server/events/stored_event.h"
+#include "server/watch/shared_frames.h"
 
 namespace herald::server {
 namespace {
@@ -38,143 +36,6 @@ constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
 Status Expired() {
   return Status(StatusReason::kExpired, "The resourceVersion for the provided watch is too old.");
 }
-
-// What there was before the change. When it went, by being deleted or by no longer matching, is
-// told by its version; from there a client goes on, so it is not that of a revision of which more
-// is to come.
-Result<Event> DecodePrevious(const store::Change& change, const store::Entry& previous) {
-  Result<Event> event = DecodeStored(previous);
-  if (event) event->metadata.resource_version = ToResourceVersion(change.resume_revision());
-  return event;
-}
-
-// What streams have made of one change, kept with it: the store shares changes among
-// watches and keeps the latest for those that lag a little. Thread-safe.
-class SharedFrames {
- public:
-  struct Decoded {
-    std::optional<Event> current{};   // what there is now; none where it was deleted
-    std::optional<Event> previous{};  // what there was before; none where it was created
-    Status status{};                  // not ok where one of them is no event
-  };
-
-  // For streams with selectors, which have to look at what was as well.
-  std::shared_ptr<const Decoded> Decode(const store::Change& change) {
-    {
-      MutexLock lock(mu_);
-      if (decoded_ != nullptr) return decoded_;
-    }
-    Decoded made;
-    const auto take = [&made](Result<Event> event, std::optional<Event>* out) {
-      if (event) {
-        *out = *std::move(event);
-      } else {
-        made.status = event.error();
-      }
-    };
-    if (!change.deleted()) take(DecodeStored(change.current()), &made.current);
-    if (const std::optional<store::Entry>& previous = change.previous()) {
-      take(DecodePrevious(change, *previous), &made.previous);
-    }
-    auto decoded = std::make_shared<const Decoded>(std::move(made));
-    MutexLock lock(mu_);
-    if (!forgotten_) decoded_ = decoded;
-    return decoded;
-  }
-
-  // Null where nobody has asked for it yet.
-  http::Chunk Find(WatchType type, const Form& form) {
-    MutexLock lock(mu_);
-    for (const Made& made : frames_) {
-      if (made.type == type && made.form == form) return made.bytes;
-    }
-    return nullptr;
-  }
-  http::Chunk Make(WatchType type, const Event& event, const Form& form, WallTime now) {
-    auto bytes = std::make_shared<const std::string>(EncodeFrame(type, event, form, false, now));
-    MutexLock lock(mu_);
-    if (!forgotten_) frames_.push_back({type, form, bytes});
-    return bytes;
-  }
-
-  // Keeps nothing from now on.
-  void Forget() {
-    std::shared_ptr<const Decoded> decoded;
-    std::vector<Made> frames;
-    MutexLock lock(mu_);
-    forgotten_ = true;
-    decoded.swap(decoded_);
-    frames.swap(frames_);
-  }
-
- private:
-  struct Made {
-    WatchType type;
-    Form form;
-    http::Chunk bytes;
-  };
-
-  Mutex mu_;
-  std::shared_ptr<const Decoded> decoded_ GUARDED_BY(mu_);
-  std::vector<Made> frames_ GUARDED_BY(mu_);  // a handful: as many as there are forms
-  bool forgotten_ GUARDED_BY(mu_) = false;
-};
-
-// Bounds what is kept with changes, for the store knows nothing of it and may keep a
-// change for long. Whoever lags behind this many changes encodes for itself. Thread-safe.
-class RecentFrames {
- public:
-  // Those of the change, made at the first call.
-  std::shared_ptr<SharedFrames> Of(const store::Change& change) {
-    std::shared_ptr<void> found = change.attachment();
-    if (found == nullptr) {
-      auto made = std::make_shared<SharedFrames>();
-      found = change.Attach(made);
-      if (found == made) Remember(std::move(made), BytesOf(change));
-    }
-    return std::static_pointer_cast<SharedFrames>(found);
-  }
-
- private:
-  // Some 1 KB each where nobody selects, else 5 KB (two events and their frames in two forms): 16
-  // MB of small events, at most 80.
-  static constexpr std::size_t kMaxRemembered = 16'384;
-  // Of the values that they were made of, for large events: of these what was made takes up to
-  // three times as much.
-  static constexpr std::size_t kMaxRememberedBytes = 16u << 20;
-
-  struct Remembered {
-    std::shared_ptr<SharedFrames> frames;
-    std::size_t bytes;
-  };
-
-  static std::size_t BytesOf(const store::Change& change) {
-    std::size_t bytes = change.deleted() ? 0 : change.current().value->size();
-    if (const std::optional<store::Entry>& previous = change.previous()) {
-      bytes += previous->value->size();
-    }
-    return bytes;
-  }
-
-  void Remember(std::shared_ptr<SharedFrames> frames, std::size_t bytes) {
-    std::vector<Remembered> oldest;
-    {
-      MutexLock lock(mu_);
-      remembered_.push_back({std::move(frames), bytes});
-      bytes_ += bytes;
-      while (remembered_.size() > kMaxRemembered || bytes_ > kMaxRememberedBytes) {
-        bytes_ -= remembered_.front().bytes;
-        oldest.push_back(std::move(remembered_.front()));
-        remembered_.pop_front();
-      }
-    }
-    for (const Remembered& one : oldest) one.frames->Forget();
-  }
-
-  Mutex mu_;
-  std::deque<Remembered> remembered_ GUARDED_BY(mu_);
-  std::size_t bytes_ GUARDED_BY(mu_) = 0;  // of all that are remembered
-};
 
 }  // namespace
 

@@ -36,12 +36,12 @@ class WatchStreamTest : public testing::Test {
     event.metadata.name = name;
     event.metadata.namespace_ = namespace_;
     if (change) change(&event);
-    store_.Commit({.key = EventKey(namespace_, name),
+    store_.Commit({.key = EventStoreKey(namespace_, name),
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
   }
   void Delete(const std::string& name) {
-    store_.Commit({.key = EventKey("n", name), .value = nullptr},
+    store_.Commit({.key = EventStoreKey("n", name), .value = nullptr},
                   [](const Result<store::Written>&) {});
   }
 
@@ -336,7 +336,7 @@ class LeaseStore final : public store::ForwardingStore {
       Event event;
       event.metadata.name = name;
       event.metadata.namespace_ = "n";
-      const std::string key = EventKey("n", name);
+      const std::string key = EventStoreKey("n", name);
       auto value = std::make_shared<const std::string>(EncodeStored(event));
       return std::make_shared<const store::Change>(store::Entry{key, nullptr, 7},
                                                    store::Entry{key, std::move(value), 5},
