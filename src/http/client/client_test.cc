@@ -315,10 +315,10 @@ TEST(Client, RejectsInvalidGzipAndGzipBombs) {
     const char* message;
   };
   const Case cases[] = {
-      {"no gzip", "hello", StatusReason::kUnreachable, "not the gzip"},
+      {"no gzip", "hello", StatusReason::kUnreachable, "not valid gzip"},
       {"incomplete", good.substr(0, good.size() - 3), StatusReason::kUnreachable, "incomplete"},
       {"bomb", bomb, StatusReason::kRequestEntityTooLarge, "larger than 1000000 bytes"},
-      {"rubbish after the end", good + "rubbish", StatusReason::kUnreachable, "not the gzip"},
+      {"rubbish after the end", good + "rubbish", StatusReason::kUnreachable, "not valid gzip"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
@@ -509,19 +509,19 @@ TEST(Client, ReportsIncompleteResponses) {
   const Case cases[] = {
       {"closed at once", [](ScriptedConnection&) {}, "without sending a response"},
       {"half a head", [](ScriptedConnection& w) { w.Write("HTTP/1.1 200 OK\r\nX"); },
-       "in the middle"},
+       "before the response was complete"},
       {"truncated chunk",
        [](ScriptedConnection& w) {
          w.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nabc");
        },
-       "in the middle"},
+       "before the response was complete"},
       {"half closed",
        [](ScriptedConnection& w) {
          w.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
          w.CloseWrite();
          w.AwaitEnd();
        },
-       "in the middle"},
+       "before the response was complete"},
       {"reset",
        [](ScriptedConnection& w) {
          w.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");

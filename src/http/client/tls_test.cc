@@ -161,15 +161,15 @@ TEST(Client, ReportsInvalidTlsMaterial) {
     const char* message;
   };
   const Case cases[] = {
-      {{.ca = "rubbish"}, "the CA holds no PEM certificate"},
-      {{.ca = pki.authority.certificate + bad}, "or a bad one"},
+      {{.ca = "rubbish"}, "the CA has no PEM certificate"},
+      {{.ca = pki.authority.certificate + bad}, "or an invalid one"},
       {{.certificate = pki.client.certificate}, "no client key"},
       {{.key = pki.client.key}, "no client certificate"},
-      {{.certificate = "rubbish", .key = pki.client.key}, "not a PEM certificate"},
+      {{.certificate = "rubbish", .key = pki.client.key}, "not a valid PEM certificate"},
       {{.certificate = pki.client.certificate + bad, .key = pki.client.key},
-       "not a PEM certificate"},
+       "not a valid PEM certificate"},
       {{.certificate = pki.client.certificate, .key = "rubbish"}, "not a PEM private key"},
-      {{.certificate = pki.client.certificate, .key = other.key}, "does not fit"},
+      {{.certificate = pki.client.certificate, .key = other.key}, "does not match"},
   };
   for (const Case& c : cases) {
     const auto client = OpenClient(Secure(peer, c.tls));

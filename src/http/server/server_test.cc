@@ -314,7 +314,7 @@ TEST(Server, StartReportsTheReason) {
   nowhere.address = "localhost";
   const auto third = Server::Start(nowhere, Echo);
   ASSERT_FALSE(third.has_value());
-  EXPECT_EQ(third.error().message(), "\"localhost\" is not an IP address to listen on");
+  EXPECT_EQ(third.error().message(), "invalid listen address \"localhost\": must be an IP address");
 }
 
 TEST(Server, ResponsesComeFromAnyThreadOnManyConnections) {

@@ -16,9 +16,9 @@
 
 // Helpers of the client tests: scripts for a ScriptedServer, and calls to it.
 
-#define EXPECT_CONTAINS(string, part)                                                          \
+#define EXPECT_CONTAINS(actual, part)                                                          \
   EXPECT_PRED2([](const std::string& t, const std::string& p) { return t.find(p) != t.npos; }, \
-               string, part)
+               actual, part)
 
 namespace herald::http {
 
