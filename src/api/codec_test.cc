@@ -38,7 +38,7 @@ std::string Encoded(const Codec& codec, const Status& status) {
   return out;
 }
 
-// A mismatch of long texts is easier to see where it begins.
+// Shows where a mismatch of long strings begins.
 ::testing::AssertionResult Same(const Vector& vector, const std::string& key,
                                 const std::string& actual) {
   if (BytesMatch(vector, key, actual)) return ::testing::AssertionSuccess();
@@ -63,7 +63,7 @@ TEST(Codec, WritesEachEventAsKubernetesDoes) {
   }
 }
 
-TEST(Codec, ReadsInEitherFormatAndSpellingWhatItWrote) {
+TEST(Codec, DecodesWhatItEncodesInEachFormatAndSpelling) {
   for (const Vector& vector : LoadGolden("encode.json")) {
     SCOPED_TRACE(vector.at("name").get<std::string>());
     const auto event = JsonCodec().DecodeEvent(Bytes(vector, "input"), ApiOf(vector));
@@ -78,8 +78,8 @@ TEST(Codec, ReadsInEitherFormatAndSpellingWhatItWrote) {
   }
 }
 
-// What a server that knows every type of Kubernetes says about a body of another
-// kind names Go's types and source lines; we only know events.
+// For a body of another kind, a server with all types of Kubernetes names Go types and source lines
+// in its message. We only have events.
 bool NamesTypesWeDoNotHave(std::string_view error) {
   return error.find("unknown conversion") != std::string_view::npos ||
          error.find("in scheme ") != std::string_view::npos;
@@ -99,11 +99,11 @@ void ExpectVerdict(const Vector& expected, const Status& actual) {
   }
 }
 
-// Two apiVersions, the second of which is wrong: upstream complains of there being
-// two, we of the second.
+// Two apiVersions, of which the second is wrong: upstream reports the duplicate, we report the
+// second.
 constexpr std::string_view kRepeatedVersion = "duplicate-api-version-differs";
 
-// How a server words its refusal under fieldValidation=Strict.
+// The error of a server with fieldValidation=Strict.
 std::string StrictError(const std::vector<std::string>& field_errors) {
   std::string error =
       "Event in version \"v1\" cannot be handled as a Event: strict decoding error: ";
@@ -114,7 +114,7 @@ std::string StrictError(const std::vector<std::string>& field_errors) {
   return error;
 }
 
-TEST(Codec, JudgesEachJsonBodyAsKubernetesDoes) {
+TEST(Codec, AcceptsAndRejectsEachJsonBodyAsKubernetesDoes) {
   for (const Vector& vector : LoadGolden("decode_json.json")) {
     SCOPED_TRACE(vector.at("name").get<std::string>());
     const std::string input = Bytes(vector, "input");
@@ -140,7 +140,7 @@ TEST(Codec, JudgesEachJsonBodyAsKubernetesDoes) {
   }
 }
 
-// A key is a duplicate in its own object only, whatever the map holds from an earlier one.
+// A key is a duplicate only within one JSON object, even if the map has it from an earlier object.
 TEST(Codec, ReportsDuplicateLabelsOfEachObject) {
   std::vector<std::string> errors;
   const Result<Event> event =
@@ -154,7 +154,7 @@ TEST(Codec, ReportsDuplicateLabelsOfEachObject) {
   EXPECT_EQ(event->metadata.labels, (StringMap{{"a", "2"}, {"b", ""}, {"c", "1"}, {"d", "2"}}));
 }
 
-TEST(Codec, JudgesEachProtobufBodyAsKubernetesDoes) {
+TEST(Codec, AcceptsAndRejectsEachProtobufBodyAsKubernetesDoes) {
   for (const Vector& vector : LoadGolden("decode_protobuf.json")) {
     SCOPED_TRACE(vector.at("name").get<std::string>());
     const auto event = ProtobufCodec().DecodeEvent(Bytes(vector, "input"), ApiOf(vector));
@@ -165,10 +165,10 @@ TEST(Codec, JudgesEachProtobufBodyAsKubernetesDoes) {
   }
 }
 
-// Go keeps the kind and apiVersion of each item of a list. No server sends them, and
-// an Event of ours has no place for them.
-const std::set<std::string> kListsOfNamedItems = {"read-v1-items-with-kinds",
-                                                  "read-v1-items-of-another-kind"};
+// Go keeps the kind and apiVersion of each item of a list. No server sends them, and our Event has
+// no fields for them.
+const std::set<std::string> kListsWithItemKinds = {"read-v1-items-with-kinds",
+                                                   "read-v1-items-of-another-kind"};
 
 TEST(Codec, WritesAndReadsListsAsKubernetesDoes) {
   for (const Vector& vector : LoadGolden("lists.json")) {
@@ -188,7 +188,7 @@ TEST(Codec, WritesAndReadsListsAsKubernetesDoes) {
     const Codec& codec = vector.at("format") == "json" ? JsonCodec() : ProtobufCodec();
     const auto list = codec.DecodeEventList(Bytes(vector, "input"), api);
     ASSERT_EQ(list.has_value(), vector.at("ok").get<bool>())
-        << (list ? "taken" : list.error().ToString());
+        << (list ? "accepted" : list.error().ToString());
     if (!list) {
       const std::string error = Bytes(vector, "error");
       if (NamesTypesWeDoNotHave(error) || error.find("arrived instead") != std::string::npos)
@@ -200,13 +200,12 @@ TEST(Codec, WritesAndReadsListsAsKubernetesDoes) {
     }
     std::string json;
     JsonCodec().AppendEventList(*list, api, &json);
-    // Go tells a list that is missing from one that is empty. Servers write [] for
-    // both, and so do we.
+    // Go distinguishes a missing list from an empty one. Servers write [] for both, and so do we.
     std::string expected = Bytes(vector, "json");
     if (const auto null = expected.find("\"items\":null"); null != std::string::npos) {
       expected.replace(null, std::string_view("\"items\":null").size(), "\"items\":[]");
     }
-    if (!kListsOfNamedItems.contains(vector.at("name"))) {
+    if (!kListsWithItemKinds.contains(vector.at("name"))) {
       EXPECT_EQ(json, expected);
     }
   }
@@ -260,13 +259,13 @@ TEST(Codec, WaitsForTheRestOfAFrame) {
   }
 }
 
-TEST(Codec, RefusesAFrameBeyondTheLimitBeforeItIsComplete) {
+TEST(Codec, RejectsAFrameOverTheLimitBeforeItIsComplete) {
   EXPECT_FALSE(JsonCodec().NextFrame(std::string(Codec::kMaxFrameBytes + 1, ' ')));
   EXPECT_FALSE(ProtobufCodec().NextFrame(std::string_view("\x01\x00\x00\x01", 4)));
   EXPECT_TRUE(ProtobufCodec().NextFrame(std::string_view("\x01\x00\x00\x00", 4)));
 }
 
-TEST(Codec, RefusesWatchFramesOfNoKnownShape) {
+TEST(Codec, RejectsInvalidWatchFrames) {
   for (const std::string_view frame :
        {"", "[]", "{}", R"({"type":"NEW","object":{}})", R"({"type":"ERROR","object":{}})",
         R"({"type":"ADDED","object":{"count":"x"}})", R"({"type":"ADDED","object":{})"}) {
@@ -276,8 +275,8 @@ TEST(Codec, RefusesWatchFramesOfNoKnownShape) {
   }
 }
 
-// Reads a frame where nothing was, an event was, an error was, and the same frame was.
-void ExpectNothingLeftOver(const Codec& codec, std::string_view payload, EventApi api) {
+// Decodes a frame into a new object, over an event, over an error and over the same frame.
+void ExpectNoValueOfAnotherFrame(const Codec& codec, std::string_view payload, EventApi api) {
   WatchEvent fresh;
   const Status expected = codec.DecodeWatchFrame(payload, api, &fresh);
   WatchEvent after_event{WatchType::kDeleted, FullEvent()};
@@ -297,14 +296,14 @@ std::string JsonFrame(std::string_view object) {
 }
 
 std::string ProtobufFrame(std::string_view object) {
-  ProtobufWriter writer;  // from the end to the beginning
+  ProtobufWriter writer;  // writes from the end to the beginning
   writer.BytesField(1, object);
   writer.EndMessage(2, 0);
   writer.BytesField(1, "ADDED");
   return std::string(writer.bytes());
 }
 
-TEST(Codec, LeavesNothingOfTheFrameBefore) {
+TEST(Codec, KeepsNoValueOfThePreviousFrame) {
   int frames = 0;
   for (const Vector& vector : LoadGolden("encode.json")) {
     SCOPED_TRACE(vector.at("name").get<std::string>());
@@ -313,8 +312,8 @@ TEST(Codec, LeavesNothingOfTheFrameBefore) {
     for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
       const std::string json = JsonFrame(Encoded(JsonCodec(), *event, api));
       const std::string protobuf = ProtobufFrame(Encoded(ProtobufCodec(), *event, api));
-      ExpectNothingLeftOver(JsonCodec(), json, api);
-      ExpectNothingLeftOver(ProtobufCodec(), protobuf, api);
+      ExpectNoValueOfAnotherFrame(JsonCodec(), json, api);
+      ExpectNoValueOfAnotherFrame(ProtobufCodec(), protobuf, api);
       WatchEvent read;
       ASSERT_TRUE(ProtobufCodec().DecodeWatchFrame(protobuf, api, &read).ok());
       EXPECT_EQ(Encoded(JsonCodec(), std::get<Event>(read.object), api),
@@ -322,21 +321,22 @@ TEST(Codec, LeavesNothingOfTheFrameBefore) {
       ++frames;
     }
   }
-  // What is incomplete, out of order, repeated or wrong.
+  // Incomplete, unordered, repeated and invalid fields.
   for (const Vector& vector : LoadGolden("decode_json.json")) {
     SCOPED_TRACE(vector.at("name").get<std::string>());
-    ExpectNothingLeftOver(JsonCodec(), JsonFrame(Bytes(vector, "input")), ApiOf(vector));
+    ExpectNoValueOfAnotherFrame(JsonCodec(), JsonFrame(Bytes(vector, "input")), ApiOf(vector));
     ++frames;
   }
   for (const Vector& vector : LoadGolden("decode_protobuf.json")) {
     SCOPED_TRACE(vector.at("name").get<std::string>());
-    ExpectNothingLeftOver(ProtobufCodec(), ProtobufFrame(Bytes(vector, "input")), ApiOf(vector));
+    ExpectNoValueOfAnotherFrame(ProtobufCodec(), ProtobufFrame(Bytes(vector, "input")),
+                                ApiOf(vector));
     ++frames;
   }
   EXPECT_GE(frames, 100);
 }
 
-TEST(Codec, ReadsFramesIntoTheMemoryOfTheLast) {
+TEST(Codec, ReusesTheMemoryOfThePreviousFrame) {
   for (const Codec* codec : {&JsonCodec(), &ProtobufCodec()}) {
     SCOPED_TRACE(codec->media_type());
     WatchEvent out;
@@ -356,16 +356,16 @@ TEST(Codec, ReadsFramesIntoTheMemoryOfTheLast) {
     const char* const name = read(1000).metadata.name.data();
     EXPECT_EQ(read(900).message.data(), message);
     EXPECT_EQ(read(900).metadata.name.data(), name);
-    // One huge event does not make a watch huge for good.
+    // The memory of one huge event is not kept.
     EXPECT_GE(read(1 << 20).message.capacity(), 1U << 20);
     EXPECT_LE(read(900).message.capacity(), kMaxKeptText);
   }
 }
 
-// Statuses that say neither Success nor Failure, or whose reason or delay nobody
-// could act on. They read as failures of an unknown reason and print as such.
-const std::set<std::string> kStatusesOfNoUse = {"write-empty", "write-empty-details",
-                                                "write-every-field", "write-negative-code"};
+// Statuses that are neither Success nor Failure, or whose reason or delay is unusable. They are
+// decoded as failures with an unknown reason and encoded as such.
+const std::set<std::string> kUnusableStatuses = {"write-empty", "write-empty-details",
+                                                 "write-every-field", "write-negative-code"};
 
 TEST(Codec, WritesAndReadsEachStatusAsKubernetesDoes) {
   for (const Vector& vector : LoadGolden("status.json")) {
@@ -376,7 +376,7 @@ TEST(Codec, WritesAndReadsEachStatusAsKubernetesDoes) {
       const auto status = codec->DecodeStatus(bytes);
       ASSERT_TRUE(status);
       EXPECT_EQ(status->origin(), Status::Origin::kServer);
-      if (kStatusesOfNoUse.contains(vector.at("name"))) {
+      if (kUnusableStatuses.contains(vector.at("name"))) {
         EXPECT_EQ(status->reason(), StatusReason::kUnknown);
         continue;
       }
@@ -386,7 +386,7 @@ TEST(Codec, WritesAndReadsEachStatusAsKubernetesDoes) {
   }
 }
 
-TEST(Codec, TakesNothingElseForAStatus) {
+TEST(Codec, DecodeStatusRejectsOtherBodies) {
   for (const std::string_view body :
        {"", "<html>502 Bad Gateway</html>", "{}", R"({"kind":"Status","apiVersion":"v2"})",
         R"({"kind":"Event","apiVersion":"v1"})",
@@ -397,7 +397,7 @@ TEST(Codec, TakesNothingElseForAStatus) {
   }
 }
 
-TEST(Codec, AppendsToWhatIsThere) {
+TEST(Codec, AppendsToTheExistingBytes) {
   for (const Codec* codec : {&JsonCodec(), &ProtobufCodec()}) {
     std::string out = "before";
     codec->AppendEvent(Event(), EventApi::kCoreV1, &out);

@@ -15,19 +15,19 @@ namespace herald {
 namespace {
 
 constexpr std::string_view kVersion = "meta.k8s.io/v1";
-// The form for lists by time. Kubernetes' own servers refuse it, as they must: they
-// could not go on with such a list.
+// The version of tokens for lists sorted by time. Kubernetes' servers reject it, because they
+// cannot continue such a list.
 constexpr std::string_view kTimeVersion = "herald/v1";
 
-Status Refuse(std::string_view why) {
+Status Invalid(std::string_view why) {
   return Status(StatusReason::kBadRequest,
                 fmt::format("invalid continue token: continue key is not valid: {}", why));
 }
 
-std::string TextMember(const Json& document, std::string_view name) {
+std::string StringMember(const Json& document, std::string_view name) {
   const Json* const value = document.Find(name);
-  const bool is_text = value != nullptr && value->type() == Json::Type::kString;
-  return is_text ? value->AsString() : std::string();
+  const bool is_string = value != nullptr && value->type() == Json::Type::kString;
+  return is_string ? value->AsString() : std::string();
 }
 
 std::int64_t IntegerMember(const Json& document, std::string_view name) {
@@ -38,8 +38,8 @@ std::int64_t IntegerMember(const Json& document, std::string_view name) {
   return integer != nullptr ? *integer : 0;
 }
 
-// What Go's path.Clean() leaves as it is: no empty parts, no dots, nothing that would
-// lead out of the list.
+// Whether Go's path.Clean() would leave the path unchanged: it has no empty, "." or ".." parts,
+// which could leave the list.
 bool IsCleanPath(std::string_view path) {
   if (path.starts_with('/')) path.remove_prefix(1);
   while (true) {
@@ -67,25 +67,25 @@ std::string EncodeContinueToken(const ContinueToken& token) {
 Result<ContinueToken> DecodeContinueToken(std::string_view text) {
   std::size_t at = 0;
   const std::optional<std::string> bytes = Base64UrlDecode(text, &at);
-  if (!bytes) return Refuse(fmt::format("illegal base64 data at input byte {}", at));
+  if (!bytes) return Invalid(fmt::format("illegal base64 data at input byte {}", at));
   const Result<Json> document = ParseJson(*bytes);
-  if (!document) return Refuse(document.error().message());
-  const std::string version = TextMember(*document, "v");
+  if (!document) return Invalid(document.error().message());
+  const std::string version = StringMember(*document, "v");
   if (version != kVersion && version != kTimeVersion) {
-    return Refuse(fmt::format("server does not recognize this encoded version {}", version));
+    return Invalid(fmt::format("server does not recognize this encoded version {}", version));
   }
   ContinueToken token;
   token.revision = IntegerMember(*document, "rv");
   if (token.revision == 0) {
-    return Refuse("incorrect encoded start resourceVersion (version meta.k8s.io/v1)");
+    return Invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)");
   }
-  token.start = TextMember(*document, "start");
-  if (token.start.empty()) return Refuse("encoded start key empty (version meta.k8s.io/v1)");
-  if (!IsCleanPath(token.start)) return Refuse(token.start);
+  token.start = StringMember(*document, "start");
+  if (token.start.empty()) return Invalid("encoded start key empty (version meta.k8s.io/v1)");
+  if (!IsCleanPath(token.start)) return Invalid(token.start);
   if (token.start.starts_with('/')) token.start.erase(0, 1);
   if (version == kTimeVersion) {
     const std::int64_t nanos = IntegerMember(*document, "n");
-    if (nanos < 0 || nanos >= 1'000'000'000) return Refuse("incorrect encoded time");
+    if (nanos < 0 || nanos >= 1'000'000'000) return Invalid("incorrect encoded time");
     token.time.emplace(IntegerMember(*document, "s"), static_cast<std::int32_t>(nanos));
   }
   return token;

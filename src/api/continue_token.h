@@ -11,24 +11,24 @@
 
 namespace herald {
 
-// Where the next page of a list begins. To clients it is an opaque text; what is in it
-// is Kubernetes' own form, so that a list may begin at one server and end at another.
+// The position at which the next page of a list begins. Clients see an opaque string. It has
+// Kubernetes' format, so that a client may continue a list at another server.
 struct ContinueToken {
   static constexpr std::int64_t kLatest = -1;
 
-  // The revision that the list is read at; kLatest: whatever is there by now.
+  // The revision at which the list is read; kLatest: the latest one.
   std::int64_t revision = 0;
-  // The first key of the page, without what all keys of the list begin with. Pages end
-  // with a key, so this is that key and a NUL.
+  // The first key of the page, without the common prefix of the list's keys: the last key of the
+  // page before, followed by a NUL.
   std::string start{};
-  // Only in lists by time, which Kubernetes does not have: the time of that key.
+  // The time of that key. Only in lists sorted by time, which Kubernetes does not have.
   std::optional<Timestamp> time{};
 
   bool operator==(const ContinueToken&) const = default;
 };
 
 HERALD_EXPORT std::string EncodeContinueToken(const ContinueToken& token);
-// A refusal is kBadRequest in Kubernetes' words.
+// An invalid token is kBadRequest, with Kubernetes' message.
 HERALD_EXPORT Result<ContinueToken> DecodeContinueToken(std::string_view text);
 
 }  // namespace herald

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kKind = "DeleteOptions";
 constexpr std::string_view kMagic("k8s\0", 4);
 
-// Any group's version will do: older clients name the group of what they delete.
+// Accepts the version of any group: older clients name the group of the object that they delete.
 Status CheckKind(std::string_view kind) {
   if (kind.empty() || kind == kKind) return Status();
   return Status(StatusReason::kBadRequest,
@@ -28,7 +28,7 @@ Status WrongType(std::string_view member) {
                              std::string(member));
 }
 
-// Reads one member where it is there and not null; false where its type is wrong.
+// Reads a member if it exists and is not null. Returns false if its type is wrong.
 bool ReadMember(const Json& object, std::string_view name, std::optional<std::string>* out) {
   const Json* const value = object.Find(name);
   if (value == nullptr || value->is_null()) return true;

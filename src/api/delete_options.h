@@ -11,7 +11,7 @@
 
 namespace herald {
 
-// How something is to be deleted: metav1.DeleteOptions, the body of a DELETE.
+// metav1.DeleteOptions, the body of a DELETE request.
 struct DeleteOptions {
   std::optional<std::int64_t> grace_period_seconds{};
   std::optional<std::string> precondition_uid{};
@@ -23,7 +23,7 @@ struct DeleteOptions {
   bool operator==(const DeleteOptions&) const = default;
 };
 
-// Reads the body of a DELETE. Unknown members are passed over. A refusal is kBadRequest.
+// Decode the body of a DELETE request. Unknown fields are ignored. Errors are kBadRequest.
 HERALD_EXPORT Result<DeleteOptions> DecodeDeleteOptionsJson(std::string_view json);
 HERALD_EXPORT Result<DeleteOptions> DecodeDeleteOptionsProtobuf(std::string_view data);
 

@@ -8,7 +8,7 @@
 namespace herald {
 namespace {
 
-TEST(DeleteOptionsTest, ReadsJson) {
+TEST(DeleteOptionsTest, DecodesJson) {
   const auto options = DecodeDeleteOptionsJson(
       R"({"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"dryRun":["All"],)"
       R"("preconditions":{"uid":"u","resourceVersion":"5"},"propagationPolicy":"Background",)"
@@ -23,7 +23,7 @@ TEST(DeleteOptionsTest, ReadsJson) {
   EXPECT_EQ(*DecodeDeleteOptionsJson("{}"), DeleteOptions());
 }
 
-TEST(DeleteOptionsTest, ReadsProtobuf) {
+TEST(DeleteOptionsTest, DecodesProtobuf) {
   // {typeMeta{"v1","DeleteOptions"}, raw{gracePeriodSeconds 5, preconditions{uid "u"},
   // orphanDependents false, propagationPolicy "Orphan", dryRun "All"}}
   std::string object(
@@ -45,7 +45,7 @@ TEST(DeleteOptionsTest, ReadsProtobuf) {
   EXPECT_EQ(options->dry_run, std::vector<std::string>{"All"});
 }
 
-TEST(DeleteOptionsTest, Refuses) {
+TEST(DeleteOptionsTest, RejectsInvalidBodies) {
   for (const std::string_view json :
        {"what", "[]", R"({"kind":"Event","apiVersion":"v1"})", R"({"gracePeriodSeconds":"x"})",
         R"({"preconditions":[]})", R"({"dryRun":"All"})"}) {

@@ -17,45 +17,45 @@
 #include "herald/api/time.h"
 #include "herald/base/status.h"
 
-// What the wire formats call the members of our types, once and for all: the JSON
-// codec, the protobuf codec and the merge of patches are written over these
-// tables. To add a member, add it to its struct and one line here.
+// The names and numbers of our types' fields in the wire formats. The JSON codec, the protobuf
+// codec and patches are templates over these tables. To add a field, add it to its struct and add
+// one line to each table here.
 namespace herald {
 
-// Whether JSON shows a member that is empty. Protobuf does not ask: Kubernetes
-// writes every member there that is not optional, repeated or a map.
+// Whether JSON has the field if it is empty. Protobuf does not use it: Kubernetes writes every
+// field there that is not optional, repeated or a map.
 enum class Presence : std::uint8_t { kOmitEmpty, kAlways };
 
 template <typename Owner, typename Member>
 struct Field {
   using MemberType = Member;
 
-  std::string_view json;  // the member's name in JSON
+  std::string_view json;  // the field's name in JSON
   int number;             // its number in protobuf
-  std::string_view go;    // its name in Go, which protobuf's errors speak of
+  std::string_view go;    // its name in Go, for errors about protobuf
   Member Owner::* member;
   Presence presence = Presence::kOmitEmpty;
-  std::string_view go_type = {};  // in JSON's errors, where the C++ type does not tell
+  std::string_view go_type = {};  // for errors about JSON; empty if it follows from the C++ type
 };
 
 template <typename Owner, typename Member, typename... Rest>
 Field(std::string_view, int, std::string_view, Member Owner::*, Rest...) -> Field<Owner, Member>;
 
-// What may be absent: an optional member, whichever way it is kept.
+// Whether a field of this type is optional.
 template <typename T>
-inline constexpr bool kMayBeAbsent = false;
+inline constexpr bool kIsOptional = false;
 template <typename T>
-inline constexpr bool kMayBeAbsent<std::optional<T>> = true;
+inline constexpr bool kIsOptional<std::optional<T>> = true;
 template <typename T>
-inline constexpr bool kMayBeAbsent<Rare<T>> = true;
+inline constexpr bool kIsOptional<Rare<T>> = true;
 
-// FieldTable<T, api>::kFields are the fields of T in the order of JSON, kGoName is what
-// Go calls T. Most types are spelt alike in both APIs.
+// FieldTable<T, api>::kFields has the fields of T in the order of JSON, kGoName is T's name in Go.
+// Most types are the same in both spellings.
 template <typename T, EventApi kApi>
 struct FieldTable;
 
-// Calls a generic function with the API as a constant, so that what depends on the
-// spelling is decided once per document and not once per member.
+// Calls a generic function with the API as a compile-time constant, so that the spelling is
+// selected once per document and not once per field.
 template <typename Function>
 auto WithApi(EventApi api, Function&& function) {
   return api == EventApi::kCoreV1
@@ -211,8 +211,7 @@ struct FieldTable<EventList, kApi> {
                  Field{"items", 2, "Items", &T::items, Presence::kAlways});
 };
 
-// Kubernetes' metav1.Status as it travels; our own Status is made from it and
-// printed through it.
+// Kubernetes' metav1.Status as it is encoded. Status is converted from and to it.
 struct WireStatusDetails {
   std::string name;
   std::string group;

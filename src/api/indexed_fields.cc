@@ -8,7 +8,7 @@
 namespace herald {
 namespace {
 
-// The numbers of core/v1's Event and of what it is made of (fields.h).
+// Field numbers of core/v1's Event and of its parts (fields.h).
 constexpr int kMetadata = 1;
 constexpr int kCreationTimestamp = 8;
 constexpr int kInvolvedObject = 2;
@@ -34,7 +34,7 @@ Timestamp Latest(const Times& times) {
   return {};
 }
 
-// A message of seconds and nanoseconds. What is out of range is no time to sort by.
+// Decodes a metav1.Timestamp. Nanoseconds that are out of range become 0.
 Timestamp ReadTime(std::string_view bytes) {
   if (bytes.empty()) return {};
   ProtobufReader reader(bytes);
@@ -51,7 +51,7 @@ Timestamp ReadTime(std::string_view bytes) {
   return {seconds, static_cast<std::int32_t>(nanos)};
 }
 
-void ReadReference(std::string_view bytes, IndexedFields* keys) {
+void ReadReference(std::string_view bytes, IndexedFields* fields) {
   ProtobufReader reader(bytes);
   while (reader.NextField("ObjectReference")) {
     if (reader.wire_type() != WireType::kBytes) {
@@ -61,16 +61,16 @@ void ReadReference(std::string_view bytes, IndexedFields* keys) {
     const std::string_view text = reader.Bytes();
     switch (reader.field()) {
       case 1:
-        keys->kind = text;
+        fields->kind = text;
         break;
       case 2:
-        keys->namespace_ = text;
+        fields->namespace_ = text;
         break;
       case 3:
-        keys->name = text;
+        fields->name = text;
         break;
       case 4:
-        keys->uid = text;
+        fields->uid = text;
         break;
       default:
         break;
@@ -78,7 +78,7 @@ void ReadReference(std::string_view bytes, IndexedFields* keys) {
   }
 }
 
-// The one member of a message that is a time.
+// Decodes the field `field` of a message, which is a time.
 Timestamp ReadTimeOf(std::string_view bytes, std::string_view message, int field) {
   Timestamp time;
   ProtobufReader reader(bytes);
@@ -92,7 +92,7 @@ Timestamp ReadTimeOf(std::string_view bytes, std::string_view message, int field
   return time;
 }
 
-bool ReadEvent(std::string_view bytes, IndexedFields* keys) {
+bool ReadEvent(std::string_view bytes, IndexedFields* fields) {
   Times times;
   ProtobufReader reader(bytes);
   while (reader.NextField("Event")) {
@@ -103,13 +103,13 @@ bool ReadEvent(std::string_view bytes, IndexedFields* keys) {
     const std::string_view value = reader.Bytes();
     switch (reader.field()) {
       case kMetadata:
-        keys->creation = ReadTimeOf(value, "ObjectMeta", kCreationTimestamp);
+        fields->creation = ReadTimeOf(value, "ObjectMeta", kCreationTimestamp);
         break;
       case kInvolvedObject:
-        ReadReference(value, keys);
+        ReadReference(value, fields);
         break;
       case kReason:
-        keys->reason = value;
+        fields->reason = value;
         break;
       case kFirstTimestamp:
         times.first = ReadTime(value);
@@ -118,7 +118,7 @@ bool ReadEvent(std::string_view bytes, IndexedFields* keys) {
         times.last = ReadTime(value);
         break;
       case kType:
-        keys->type = value;
+        fields->type = value;
         break;
       case kEventTime:
         times.event = ReadTime(value);
@@ -130,7 +130,7 @@ bool ReadEvent(std::string_view bytes, IndexedFields* keys) {
         break;
     }
   }
-  keys->last_occurrence = Latest(times);
+  fields->last_occurrence = Latest(times);
   return reader.ok();
 }
 
@@ -152,12 +152,12 @@ IndexedFields IndexedFieldsOf(const Event& event) {
           .creation = event.metadata.creation_timestamp};
 }
 
-bool ReadIndexedFields(std::string_view protobuf, IndexedFields* keys) {
+bool ReadIndexedFields(std::string_view protobuf, IndexedFields* fields) {
   if (!protobuf.starts_with(kProtobufMagic)) return false;
   ProtobufReader reader(protobuf.substr(kProtobufMagic.size()));
   while (reader.NextField("Unknown")) {
     if (reader.field() == 2 && reader.wire_type() == WireType::kBytes) {
-      return ReadEvent(reader.Bytes(), keys);
+      return ReadEvent(reader.Bytes(), fields);
     }
     reader.SkipField();
   }

@@ -7,9 +7,9 @@
 
 namespace herald {
 
-// What a stored event is looked up by. Views into whatever it was read from.
+// The fields by which the server looks up stored events. Views into the event or its protobuf.
 struct IndexedFields {
-  std::string_view kind{};  // these four are of the involved object
+  std::string_view kind{};  // this and the next three are of the involved object
   std::string_view namespace_{};
   std::string_view name{};
   std::string_view uid{};
@@ -19,14 +19,15 @@ struct IndexedFields {
   Timestamp creation{};
 };
 
-// When the event happened last, by the member that knows best: series.lastObservedTime,
-// lastTimestamp, eventTime, firstTimestamp. Zero where none is set.
+// When the event last occurred: the first of series.lastObservedTime, lastTimestamp, eventTime and
+// firstTimestamp that is set. Zero if none is.
 HERALD_EXPORT Timestamp LastOccurrence(const Event& event);
 
 HERALD_EXPORT IndexedFields IndexedFieldsOf(const Event& event);
 
-// Reads them off the protobuf of a core/v1 event, envelope included, without decoding
-// the rest: a store asks this of every event that is written. False where it is none.
-HERALD_EXPORT bool ReadIndexedFields(std::string_view protobuf, IndexedFields* keys);
+// Reads the fields from the protobuf of a core/v1 event with its envelope. Does not decode the
+// other fields, because the server calls it for every event that is written. False if `protobuf` is
+// not an event.
+HERALD_EXPORT bool ReadIndexedFields(std::string_view protobuf, IndexedFields* fields);
 
 }  // namespace herald

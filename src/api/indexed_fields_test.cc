@@ -26,12 +26,12 @@ Event FullEvent() {
   return event;
 }
 
-void ExpectSameKeys(const Event& event) {
+void ExpectSameFields(const Event& event) {
   std::string bytes;
   ProtobufCodec().AppendEvent(event, EventApi::kCoreV1, &bytes);
   IndexedFields read;
   ASSERT_TRUE(ReadIndexedFields(bytes, &read));
-  // What is stored has no finer times than the wire.
+  // The encoded times have a lower resolution.
   const auto decoded = ProtobufCodec().DecodeEvent(bytes, EventApi::kCoreV1);
   ASSERT_TRUE(decoded);
   const IndexedFields expected = IndexedFieldsOf(*decoded);
@@ -44,23 +44,23 @@ void ExpectSameKeys(const Event& event) {
   EXPECT_EQ(read.last_occurrence, expected.last_occurrence);
 }
 
-TEST(IndexedFieldsTest, ReadsOffTheBytesWhatTheEventSays) {
+TEST(IndexedFieldsTest, ReadsTheSameFieldsFromProtobufAsFromTheEvent) {
   Event event = FullEvent();
-  ExpectSameKeys(event);
-  ExpectSameKeys(Event());
+  ExpectSameFields(event);
+  ExpectSameFields(Event());
   event.first_timestamp = Time(1'700'000'000, 5);
-  ExpectSameKeys(event);
+  ExpectSameFields(event);
   event.event_time = MicroTime(1'700'000'001, 123'456'789);
-  ExpectSameKeys(event);
+  ExpectSameFields(event);
   event.last_timestamp = Time(-5, 0);
-  ExpectSameKeys(event);
+  ExpectSameFields(event);
   event.series = EventSeries{.count = 3, .last_observed_time = MicroTime(1'700'000'009, 1000)};
-  ExpectSameKeys(event);
+  ExpectSameFields(event);
   event.series->last_observed_time = MicroTime();
-  ExpectSameKeys(event);
+  ExpectSameFields(event);
 }
 
-TEST(IndexedFieldsTest, TheMemberThatKnowsBestTellsTheLastOccurrence) {
+TEST(IndexedFieldsTest, LastOccurrenceUsesTheMostSpecificTime) {
   Event event;
   EXPECT_TRUE(LastOccurrence(event).is_zero());
   event.first_timestamp = Time(1, 0);
@@ -73,11 +73,11 @@ TEST(IndexedFieldsTest, TheMemberThatKnowsBestTellsTheLastOccurrence) {
   EXPECT_EQ(LastOccurrence(event), Timestamp(4, 0));
 }
 
-TEST(IndexedFieldsTest, WhatIsNoEventHasNoKeys) {
-  IndexedFields keys;
-  EXPECT_FALSE(ReadIndexedFields("", &keys));
-  EXPECT_FALSE(ReadIndexedFields("{}", &keys));
-  EXPECT_FALSE(ReadIndexedFields(std::string("k8s\0", 4), &keys));
+TEST(IndexedFieldsTest, RejectsInvalidProtobuf) {
+  IndexedFields fields;
+  EXPECT_FALSE(ReadIndexedFields("", &fields));
+  EXPECT_FALSE(ReadIndexedFields("{}", &fields));
+  EXPECT_FALSE(ReadIndexedFields(std::string("k8s\0", 4), &fields));
   std::string bytes;
   ProtobufCodec().AppendEvent(FullEvent(), EventApi::kCoreV1, &bytes);
   for (std::size_t size = 0; size < bytes.size(); ++size) {

@@ -21,14 +21,14 @@ EventList ListOf(std::size_t count) {
   return list;
 }
 
-// As a server writes it, into memory.
+// Encodes the list as a server does and decodes it.
 Result<EventList> Reread(const EventList& list, const Codec& codec) {
   std::string text;
   codec.AppendEventList(list, EventApi::kCoreV1, &text);
   return codec.DecodeEventList(text, EventApi::kCoreV1);
 }
 
-TEST(ListGrowth, LeavesLittleRoomUnused) {
+TEST(ListGrowth, LeavesLittleCapacityUnused) {
   for (const std::size_t count : {0U, 1U, 15U, 16U, 17U, 64U, 65U, 500U, 2049U, 5000U}) {
     const EventList list = ListOf(count);
     for (const Codec* codec : {&JsonCodec(), &ProtobufCodec()}) {
@@ -45,8 +45,8 @@ TEST(ListGrowth, LeavesLittleRoomUnused) {
   }
 }
 
-TEST(ListGrowth, KnowsTheLengthOfAListThatAServerWrote) {
-  // Not by how long the first events are: those that follow are longer, or shorter.
+TEST(ListGrowth, CountsTheElementsOfAListThatAServerWrote) {
+  // It does not rely on the size of the first events: the following ones are longer, or shorter.
   for (const bool longer : {true, false}) {
     EventList list = ListOf(3000);
     for (std::size_t i = 0; i < list.items.size(); ++i) {
@@ -62,7 +62,7 @@ TEST(ListGrowth, KnowsTheLengthOfAListThatAServerWrote) {
   }
 }
 
-TEST(ListGrowth, ReadsListsThatAreWrittenOtherwise) {
+TEST(ListGrowth, DecodesListsWithWhiteSpaceAndAnotherOrder) {
   std::string text = R"({"items":[)";
   for (int i = 0; i < 3000; ++i) {
     text += i == 0 ? "" : ", ";
@@ -77,29 +77,29 @@ TEST(ListGrowth, ReadsListsThatAreWrittenOtherwise) {
   EXPECT_LE(read->items.capacity(), 3000U + 3000U / 8);
 }
 
-TEST(ListGrowth, CountsObjectsByHowTheyBegin) {
+TEST(ListGrowth, CountsObjectsByTheirFirstField) {
   EXPECT_EQ(CountObjects(""), 0U);
   EXPECT_EQ(CountObjects("{"), 0U);
-  EXPECT_EQ(CountObjects(R"({"metadata":{}}]})"), 0U) << "nothing follows, so nothing is known";
+  EXPECT_EQ(CountObjects(R"({"metadata":{}}]})"), 0U) << "nothing follows, so the count is unknown";
   EXPECT_EQ(CountObjects(R"({"metadata":{}},{"metadata":{}}]})"), 2U);
   EXPECT_EQ(CountObjects(R"({"a":[{},{}],"b":{"metadata":{}}},{"metadata":{}},{"metadata")"), 2U);
   EXPECT_EQ(CountObjects(R"({"x":1},{"x":1}]})"), 0U);
 }
 
-TEST(ListGrowth, BelievesNoPromises) {
-  // Sixteen elements in 32 bytes, and a megabyte to come: half a million, one should think.
+TEST(ListGrowth, LimitsGrowthWhenEstimatesAndCountsAreWrong) {
+  // Sixteen elements in 32 bytes, and a megabyte left: an estimate of half a million.
   std::vector<int> list(16);
   list.shrink_to_fit();
   ASSERT_TRUE(NeedsRoom(list));
   GrowFor(32, 1 << 20, 0, &list);
   EXPECT_EQ(list.capacity(), kMaxGrowth * 16);
   EXPECT_FALSE(NeedsRoom(list));
-  // And the other way round: the rest looks like one more, over and over.
+  // The opposite: each estimate is one more element.
   list.assign(1000, 0);
   list.shrink_to_fit();
   GrowFor(1 << 20, 1, 0, &list);
   EXPECT_EQ(list.capacity(), 1500U);
-  // Nor is a count believed that is more than a text of this size can hold, or too low.
+  // A count that is too high for the input's size is limited, and so is one that is too low.
   list.shrink_to_fit();
   GrowFor(1 << 20, 1000, 1 << 30, &list);
   EXPECT_EQ(list.capacity(), 1000U + kMaxRoomPerByte * 1000 / sizeof(int));

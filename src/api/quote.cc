@@ -8,9 +8,9 @@
 namespace herald {
 namespace {
 
-// Where the answer of IsPrintable() changes beyond ASCII: printable from the first
-// number on, not from the second, and so forth. Unicode 15 without the categories
-// C (control, format, unassigned) and Z (spaces).
+// The code points beyond ASCII at which IsPrintable() changes: true from the first on, false from
+// the second on, and so on. Unicode 15 without the categories C (control, format, unassigned) and Z
+// (spaces).
 constexpr std::uint32_t kPrintableEdges[] = {
 #include "api/printable_edges.inc"
 };
@@ -54,8 +54,8 @@ char32_t TakeCodePoint(std::string_view* text) {
     return i < text->size() ? static_cast<unsigned char>((*text)[i]) : 0;
   };
   const std::uint32_t lead = byte(0);
-  // How long the sequence says it is, and the smallest value it may hold: anything
-  // below would have fitted into fewer bytes and is refused, as are surrogates.
+  // The length in the first byte, and the smallest valid value: smaller ones fit into fewer bytes
+  // and are invalid, as are surrogates.
   std::size_t length = 1;
   std::uint32_t smallest = 0;
   std::uint32_t c = lead;

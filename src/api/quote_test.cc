@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-TEST(Quoted, EscapesWhatIsNotPrintable) {
+TEST(Quoted, EscapesUnprintableCharacters) {
   const struct {
     std::string_view text;
     std::string_view quoted;
@@ -35,9 +35,9 @@ TEST(Quoted, ShowsEachByteOfInvalidUtf8) {
   } kCases[] = {
       {"\xff", R"("\xff")"},
       {"a\x80z", R"("a\x80z")"},
-      {"\xc3", R"("\xc3")"},                          // cut short
-      {"\xe2\x82", R"("\xe2\x82")"},                  // cut short
-      {"\xc0\xaf", R"("\xc0\xaf")"},                  // longer than it need be
+      {"\xc3", R"("\xc3")"},                          // truncated
+      {"\xe2\x82", R"("\xe2\x82")"},                  // truncated
+      {"\xc0\xaf", R"("\xc0\xaf")"},                  // overlong
       {"\xed\xa0\x80", R"("\xed\xa0\x80")"},          // a surrogate
       {"\xf4\x90\x80\x80", R"("\xf4\x90\x80\x80")"},  // beyond Unicode
       {"\xf8\x88\x80\x80\x80", R"("\xf8\x88\x80\x80\x80")"},

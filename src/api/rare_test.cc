@@ -13,7 +13,7 @@
 namespace herald {
 namespace {
 
-// A vector that grows moves its elements only if that cannot throw.
+// A growing vector moves its elements only if their move constructor is noexcept.
 static_assert(std::is_nothrow_move_constructible_v<Event>);
 static_assert(sizeof(Rare<ObjectReference>) == sizeof(void*));
 static_assert(sizeof(StringMap) == sizeof(void*));
@@ -33,7 +33,7 @@ TEST(Rare, HasAValueOrNone) {
   EXPECT_FALSE(rare);
 }
 
-TEST(Rare, IsMadeOfAnOptional) {
+TEST(Rare, ConvertsFromAnOptional) {
   Rare<std::string> rare = std::optional<std::string>("some");
   EXPECT_EQ(rare, Rare<std::string>("some"));
   rare = std::optional<std::string>();
@@ -52,7 +52,7 @@ TEST(Rare, CopiesTheValueAndComparesIt) {
   EXPECT_NE(none, first);
   EXPECT_EQ(none, Rare<std::string>());
   second->push_back('!');
-  EXPECT_EQ(*first, "some") << "a copy is a value of its own";
+  EXPECT_EQ(*first, "some") << "a copy has its own value";
   EXPECT_NE(first, second);
   second = first;
   EXPECT_EQ(first, second);
@@ -65,7 +65,7 @@ TEST(Rare, CopiesTheValueAndComparesIt) {
   EXPECT_EQ(*second, "moved");
 }
 
-TEST(StringMap, IsAMapThatMayHaveNone) {
+TEST(StringMap, BehavesAsAnEmptyMapWithoutOne) {
   StringMap map;
   EXPECT_TRUE(map.empty());
   EXPECT_EQ(map.size(), 0U);
@@ -95,7 +95,7 @@ TEST(StringMap, IsAMapThatMayHaveNone) {
   EXPECT_EQ(map.erase("a"), 1U);
   EXPECT_NE(map, copy);
   EXPECT_EQ(map.erase("b"), 1U);
-  EXPECT_EQ(map, StringMap()) << "one that became empty is as one that always was";
+  EXPECT_EQ(map, StringMap()) << "a map that became empty equals a new one";
   EXPECT_EQ(StringMap(), map);
   EXPECT_NE(map, copy);
   EXPECT_EQ(copy.size(), 2U);

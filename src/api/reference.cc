@@ -16,14 +16,14 @@
 namespace herald {
 namespace {
 
-// A name in DNS has at most 63 bytes, of which the server needs five.
+// A DNS label has at most 63 bytes, of which the suffix takes five.
 constexpr std::size_t kSuffixBytes = 5;
 constexpr std::size_t kMaxPrefixBytes = 63 - kSuffixBytes;
 
-// No vowels, and no digits that could be read as one.
+// No vowels, and no digits that look like one.
 constexpr std::string_view kSuffixAlphabet = "bcdfghjklmnpqrstvwxz2456789";
 
-// What an object of any kind tells about itself.
+// The fields that objects of every kind have.
 struct AnyObject {
   std::string kind;
   std::string api_version;
@@ -31,9 +31,8 @@ struct AnyObject {
   bool is_list = false;
 };
 
-// A value of another type counts as missing, as it does for Kubernetes when it
-// does not know the type of an object.
-void ReadText(JsonReader* reader, std::string* out) {
+// A value of another type counts as missing, as in Kubernetes for objects of an unknown type.
+void ReadString(JsonReader* reader, std::string* out) {
   out->clear();
   if (reader->Peek() == JsonReader::Type::kString) {
     reader->ReadString(out);
@@ -61,7 +60,7 @@ void ReadMetadata(JsonReader* reader, ObjectMeta* metadata) {
     const std::string_view key = reader->ReadKey();
     const auto* member = std::ranges::find(wanted, key, [](const auto& w) { return w.key; });
     if (member != std::end(wanted)) {
-      ReadText(reader, member->value);
+      ReadString(reader, member->value);
     } else {
       reader->SkipValue();
     }
@@ -73,9 +72,9 @@ AnyObject ReadObject(JsonReader* reader) {
   for (bool more = reader->BeginObject(); more; more = reader->NextMember()) {
     const std::string_view key = reader->ReadKey();
     if (key == "kind") {
-      ReadText(reader, &object.kind);
+      ReadString(reader, &object.kind);
     } else if (key == "apiVersion") {
-      ReadText(reader, &object.api_version);
+      ReadString(reader, &object.api_version);
     } else if (key == "metadata") {
       ReadMetadata(reader, &object.metadata);
     } else {
@@ -105,13 +104,13 @@ Result<ObjectReference> ReferenceFromJson(std::string_view object) {
   const JsonReader::Type type = reader.Peek();
   if (reader.ok() && type != JsonReader::Type::kObject) {
     return Status(StatusReason::kBadRequest,
-                  std::string("an object is expected, not a JSON ").append(JsonTypeName(type)));
+                  std::string("must be a JSON object, not ").append(JsonTypeName(type)));
   }
   const AnyObject any = ReadObject(&reader);
   if (!reader.Finish()) return Status(StatusReason::kBadRequest, reader.error());
 
-  // A version with two slashes takes the kind down with it. One that is only a
-  // slash, or begins with it, names the core group.
+  // A version with two slashes is invalid, and then the kind is ignored, too. A version that is or
+  // begins with a slash is one of the core group.
   std::string_view api_version = any.api_version;
   const bool is_version = std::ranges::count(api_version, '/') <= 1;
   if (api_version.starts_with('/')) api_version.remove_prefix(1);
@@ -135,12 +134,12 @@ std::string MakeEventName(std::string_view object_name, WallTime time) {
 }
 
 void MakeEventName(std::string_view object_name, WallTime time, std::string* out) {
-  std::array<char, 18> suffix;  // a dot, a sign and 64 bits
+  std::array<char, 18> suffix;  // a dot, a sign and 64 bits in hexadecimal
   suffix[0] = '.';
   const std::int64_t nanos = time.time_since_epoch().count();
   char* const end = std::to_chars(suffix.data() + 1, suffix.data() + suffix.size(), nanos, 16).ptr;
   const std::string_view hex(suffix.data(), static_cast<std::size_t>(end - suffix.data()));
-  // A time since 1970 has no sign, and then only the object's name can be wrong.
+  // A time since 1970 has no sign, so that only the object's name can be invalid.
   const bool is_valid = nanos >= 0 && object_name.size() + hex.size() <= kMaxDnsSubdomainBytes &&
                         LooksLikeDnsSubdomain(object_name);
   if (is_valid) {

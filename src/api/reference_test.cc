@@ -36,7 +36,7 @@ testing::Vector ToJson(const ObjectReference& reference) {
   return json;
 }
 
-TEST(MakeReference, TakesFromMetadataWhatPointsAtTheObject) {
+TEST(MakeReference, CopiesTheIdentifyingFieldsOfTheMetadata) {
   ObjectMeta metadata;
   metadata.name = "web-0";
   metadata.namespace_ = "default";
@@ -47,13 +47,13 @@ TEST(MakeReference, TakesFromMetadataWhatPointsAtTheObject) {
   EXPECT_EQ(MakeReference("v1", "Pod", metadata), expected);
 }
 
-// Go's client can look a type's kind up when the object does not say it. Ours has
-// the kind from its caller then, and MakeReference() is what it calls.
+// Go's client looks up the kind of a type if the object does not name it. Our callers pass the kind
+// to MakeReference() instead.
 TEST(ReferenceFromJson, AgreesWithEveryGoldenVector) {
   for (const testing::Vector& vector : testing::LoadGolden("references.json")) {
     SCOPED_TRACE(vector.at("name").get<std::string>());
     const std::string typed = vector.value("typed", "");
-    if (typed == "v1.ObjectReference") continue;  // is one already: nothing to make
+    if (typed == "v1.ObjectReference") continue;  // already a reference
 
     const std::string text = testing::Bytes(vector, "object");
     const auto object = testing::Vector::parse(text);
@@ -81,7 +81,7 @@ TEST(ReferenceFromJson, AgreesWithEveryGoldenVector) {
   }
 }
 
-TEST(ReferenceFromJson, TakesTheLastOfMembersGivenTwice) {
+TEST(ReferenceFromJson, UsesTheLastValueOfADuplicateField) {
   const auto reference =
       ReferenceFromJson(R"({"kind":"A","kind":"B","apiVersion":"v1",)"
                         R"("metadata":{"name":"x","uid":"u"},"metadata":{"name":"y"}})");
@@ -89,7 +89,7 @@ TEST(ReferenceFromJson, TakesTheLastOfMembersGivenTwice) {
   EXPECT_EQ(*reference, (ObjectReference{"B", "", "y", "", "v1", "", ""}));
 }
 
-TEST(ReferenceFromJson, RefusesWhatIsNoObject) {
+TEST(ReferenceFromJson, RejectsJsonThatIsNotAnObject) {
   for (const std::string text :
        {"", "null", "[]", "\"Pod\"", "7", "{", R"({"kind":"Pod"} x)", R"({"kind":"Pod",})"}) {
     SCOPED_TRACE(text);
@@ -100,7 +100,7 @@ TEST(ReferenceFromJson, RefusesWhatIsNoObject) {
   }
 }
 
-TEST(ReferenceFromJson, WalksPastDepthAndSize) {
+TEST(ReferenceFromJson, SkipsDeepAndLargeValues) {
   const std::string deep = R"({"kind":"Deep","spec":)" + std::string(9000, '[') +
                            std::string(9000, ']') + R"(,"apiVersion":"v1"})";
   ASSERT_TRUE(ReferenceFromJson(deep));
@@ -134,7 +134,7 @@ TEST(Names, AgreeWithEveryGoldenVector) {
   }
 }
 
-TEST(Names, AreNeverTheSameTwice) {
+TEST(Names, AreDifferentEachTime) {
   EXPECT_NE(MakeEventName("Upper", AtNanos(1)), MakeEventName("Upper", AtNanos(1)));
   std::set<std::string> names;
   for (int i = 0; i < 100; ++i) names.insert(MakeGeneratedName("web-"));

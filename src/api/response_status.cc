@@ -15,16 +15,16 @@
 namespace herald {
 namespace {
 
-// A body that is not understood is shown up to this length, as in client-go.
+// How much of an unknown body the message has, as in client-go.
 constexpr std::size_t kMaxShownBytes = 2048;
 
 struct CodeRow {
   int code;
   StatusReason reason;
-  std::string_view message;  // empty: what the body says
+  std::string_view message;  // empty: the body
 };
 
-// Codes that are not here have no reason of their own.
+// Other codes have no reason of their own.
 constexpr CodeRow kCodes[] = {
     {400, StatusReason::kBadRequest, "the server rejected our request for an unknown reason"},
     {401, StatusReason::kUnauthorized,
@@ -98,7 +98,7 @@ Status StatusFromResponse(const FailedRequest& request, const FailedResponse& re
         "more information",
         response.http_code);
   }
-  // Only a create can collide with something that is there already.
+  // Only a create can conflict with an existing object.
   if (response.http_code == 409 && request.verb == "POST") {
     parts.reason = StatusReason::kAlreadyExists;
   }

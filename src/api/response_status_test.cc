@@ -10,12 +10,12 @@
 namespace herald {
 namespace {
 
-// Whose reason nobody knows here: it becomes the wire's empty one.
+// Has an unknown reason, which we encode as the empty one.
 constexpr std::string_view kUnknownReason = "judge-POST-Internal Server Error-application-json-36";
-// Says neither its version nor its code; what we make of it adds the code of its reason.
+// Has neither version nor code. Our result has the default code of its reason.
 constexpr std::string_view kWithoutCode = "judge-POST-Not Found-application-json-39";
 
-TEST(StatusFromResponse, JudgesAsClientGoDoes) {
+TEST(StatusFromResponse, ReturnsTheStatusOfClientGo) {
   int judged = 0;
   for (const testing::Vector& vector : testing::LoadGolden("status.json")) {
     if (vector.at("kind") != "judge" || vector.at("ok").get<bool>()) continue;
@@ -41,7 +41,7 @@ TEST(StatusFromResponse, JudgesAsClientGoDoes) {
   EXPECT_GE(judged, 40);
 }
 
-TEST(StatusFromResponse, ReadsAProtobufStatus) {
+TEST(StatusFromResponse, DecodesAProtobufStatus) {
   std::string body;
   ProtobufCodec().AppendStatus(Status(StatusReason::kExpired, "too old"), &body);
   const Status status = StatusFromResponse(
@@ -51,7 +51,7 @@ TEST(StatusFromResponse, ReadsAProtobufStatus) {
   EXPECT_EQ(status.message(), "too old");
 }
 
-TEST(StatusFromResponse, NamesTheGroupOfWhatWasAsked) {
+TEST(StatusFromResponse, NamesTheGroupOfTheResource) {
   const Status status = StatusFromResponse(
       {.verb = "PATCH", .group = "events.k8s.io", .resource = "events", .name = "x"},
       {.http_code = 404});

@@ -6,16 +6,16 @@
 
 #include "api/fields.h"
 
-// Emptying an object whose memory is wanted again. Most of what it costs to read an event is
-// memory for its texts; a watch, which reads one event after the other, has it already.
+// Clears an object but keeps the memory of its strings. Allocating them takes most of the time of
+// decoding an event; a watch decodes one event after the other and reuses it.
 namespace herald {
 
-// A text of more than this many bytes gives its memory back, so that one huge event does not
-// make a watch huge for good. The messages of the new style, of at most 1,024 bytes, stay
-// below it; all texts of an event together keep at most 50 KiB.
+// A string with a larger capacity, in bytes, is freed, so that a watch does not keep the memory of
+// one huge event. Messages of the new style have at most 1,024 bytes and are kept; all strings of
+// an event together keep at most 50 KiB.
 inline constexpr std::size_t kMaxKeptText = 2048;
 
-// Makes *object equal to a new one; what it keeps is the memory of texts.
+// Makes *object equal to a new one, but keeps the memory of strings.
 template <typename T>
 void EmptyForReuse(T* object) {
   *object = T();
@@ -23,13 +23,13 @@ void EmptyForReuse(T* object) {
 
 inline void EmptyForReuse(std::string* text) {
   if (text->capacity() > kMaxKeptText) {
-    std::string().swap(*text);  // assigned, an empty text would leave the memory there
+    std::string().swap(*text);  // an assignment would keep the memory
   } else {
     text->clear();
   }
 }
 
-// Over the table of its members, so that none is forgotten. Any spelling names all of them.
+// Uses the field table, so that no field is forgotten. Each spelling has all of them.
 template <typename T>
   requires requires { FieldTable<T, EventApi::kCoreV1>::kGoName; }
 void EmptyForReuse(T* object) {

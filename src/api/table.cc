@@ -24,8 +24,8 @@
 namespace herald {
 namespace {
 
-// The descriptions are Kubernetes' documentation of the members shown: a table is
-// compared byte for byte, so they stay as they are (table.json).
+// The descriptions are Kubernetes' own documentation of the fields. Tests compare tables byte for
+// byte (table.json).
 constexpr auto kEventColumns = std::to_array<Table::Column>({
     {"Last Seen", "string", "",
      "The time at which the most recent occurrence of this event was recorded.", 0},
@@ -70,12 +70,12 @@ struct Unit {
   char letter;
 };
 
-// How an age below a limit is written: in whole units, and in some ranges with the
-// rest in the next smaller unit. Two or three digits are enough for people.
+// How ages below a limit are printed: in whole units and, in some ranges, the remainder in the next
+// smaller unit.
 struct AgeRule {
   std::int64_t below;  // seconds
   Unit unit;
-  Unit rest;  // no seconds where none is shown
+  Unit rest;  // 0 seconds: the remainder is not printed
 };
 constexpr auto kAgeRules = std::to_array<AgeRule>({
     {2 * kMinute, {1, 's'}, {}},
@@ -89,8 +89,8 @@ constexpr auto kAgeRules = std::to_array<AgeRule>({
     {std::numeric_limits<std::int64_t>::max(), {kYear, 'y'}, {}},
 });
 
-// The time between the two, clamped to what nanoseconds can hold (292 years): one
-// end may lie anywhere in the range of Timestamp.
+// The time from `from` to `to`, clamped to the range of nanoseconds (292 years), because a
+// Timestamp has a larger range.
 std::chrono::nanoseconds Between(Timestamp from, Timestamp to) {
   using std::chrono::nanoseconds;
   constexpr std::int64_t kNanos = 1'000'000'000;
@@ -107,8 +107,8 @@ std::string Age(Timestamp time, Timestamp now) {
   return time.is_zero() ? "<unknown>" : HumanDuration(Between(time, now));
 }
 
-// Upper case letters beyond ASCII as runs: from the first to the last in steps, and
-// how far away the lower case letter is. Unicode 15, which Kubernetes' servers have.
+// Ranges of upper case letters beyond ASCII, from `first` to `last` in steps of `step`, and the
+// distance to the lower case letter. Unicode 15, as on Kubernetes' servers.
 struct LowerCaseRun {
   char32_t first;
   char32_t last;
@@ -135,7 +135,7 @@ std::string LowerCase(std::string_view text) {
   return lower;
 }
 
-// What Unicode calls white space.
+// White space in Unicode.
 bool IsSpace(char32_t c) {
   return (c >= 0x09 && c <= 0x0d) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
@@ -144,7 +144,7 @@ bool IsSpace(char32_t c) {
 
 std::string_view TrimSpace(std::string_view text) {
   const char* begin = text.data();
-  const char* end = begin;  // of what is not white space so far
+  const char* end = begin;  // after the last character that is not white space
   for (std::string_view rest = text; !rest.empty();) {
     const char* at = rest.data();
     if (IsSpace(TakeCodePoint(&rest))) continue;
@@ -168,8 +168,7 @@ std::string SourceCell(const Event& event) {
 }
 
 std::vector<Table::Cell> EventCells(const Event& event, Timestamp now) {
-  // The newer style of event leaves the older one's members empty, and the other
-  // way round; a series knows best.
+  // The fields of the other style are empty. A series has the latest values.
   Timestamp first = event.first_timestamp;
   if (first.is_zero()) first = event.event_time;
   Timestamp last = event.last_timestamp;
@@ -207,7 +206,7 @@ std::string RowObject(const Event& event, EventApi api, TableObject object, Meta
   return json;
 }
 
-// Opens an object of meta.k8s.io, up to its metadata.
+// Begins an object of meta.k8s.io, up to its metadata.
 void AppendTypeMeta(std::string_view kind, MetaVersion version, std::string* out) {
   out->append(fmt::format(R"({{"kind":"{}","apiVersion":"meta.k8s.io/{}","metadata":)", kind,
                           version == MetaVersion::kV1 ? "v1" : "v1beta1"));
@@ -215,7 +214,7 @@ void AppendTypeMeta(std::string_view kind, MetaVersion version, std::string* out
 
 void AppendListMeta(const ListMeta& metadata, std::string* out) {
   JsonWriter writer;
-  JsonEncoder<EventApi::kCoreV1>(&writer).Value(metadata);  // spelled alike in both
+  JsonEncoder<EventApi::kCoreV1>(&writer).Value(metadata);  // the same in both spellings
   out->append(writer.text());
 }
 
@@ -239,7 +238,7 @@ void AppendCell(const Table::Cell& cell, std::string* out) {
   }
 }
 
-// Appends the items between brackets, with a comma between two.
+// Appends a JSON array.
 template <typename Items, typename AppendItem>
 void AppendArray(const Items& items, AppendItem append_item, std::string* out) {
   out->push_back('[');
@@ -340,7 +339,7 @@ void AppendTableJson(const Table& table, bool with_columns, std::string* out) {
 
 std::string HumanDuration(std::chrono::nanoseconds age) {
   const std::int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(age).count();
-  // Clocks differ, so what lies less than two seconds ahead counts as now.
+  // Clocks differ, so times less than two seconds in the future count as now.
   if (seconds < -1) return "<invalid>";
   if (seconds < 0) return "0s";
   const AgeRule& rule = *std::ranges::upper_bound(kAgeRules, seconds, {}, &AgeRule::below);

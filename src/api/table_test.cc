@@ -89,13 +89,13 @@ TEST(HumanDurationTest, ChangesItsUnitsWhereKubectlDoes) {
   for (const auto& row : kRows) EXPECT_EQ(HumanDuration(row.age), row.text) << row.age.count();
 }
 
-TEST(TableTest, AnEventWithNothingInItStillHasTenCells) {
+TEST(TableTest, AnEmptyEventHasTenCells) {
   const std::vector<Table::Cell> expected = {"<unknown>",     "", "", "", "", "", "", "<unknown>",
                                              std::int64_t{1}, ""};
   EXPECT_EQ(CellsOf(Event()), expected);
 }
 
-TEST(TableTest, FindsTheTimesOfBothStylesOfEvent) {
+TEST(TableTest, PrintsTheTimesOfBothStyles) {
   Event event;
   event.event_time = MicroTime(kNowSeconds - 30, 0);
   EXPECT_EQ(TextOf(event, kFirstSeen), "30s");
@@ -112,7 +112,7 @@ TEST(TableTest, FindsTheTimesOfBothStylesOfEvent) {
   EXPECT_EQ(TextOf(event, kLastSeen), "<unknown>");
 }
 
-TEST(TableTest, ATimeBeyondAllClocksGivesAnAgeAllTheSame) {
+TEST(TableTest, PrintsAgesOfTimesOutsideTheRangeOfWallTime) {
   Event event;
   event.first_timestamp = Time(std::numeric_limits<std::int64_t>::min(), 0);
   event.last_timestamp = Time(std::numeric_limits<std::int64_t>::max(), 999'999'999);
@@ -120,7 +120,7 @@ TEST(TableTest, ATimeBeyondAllClocksGivesAnAgeAllTheSame) {
   EXPECT_EQ(TextOf(event, kLastSeen), "<invalid>");
 }
 
-TEST(TableTest, CountsASeriesBeforeTheOldCount) {
+TEST(TableTest, PrefersTheCountOfASeries) {
   Event event;
   event.count = 7;
   EXPECT_EQ(std::get<std::int64_t>(CellsOf(event)[kCount]), 7);
@@ -136,7 +136,7 @@ TEST(TableTest, NamesTheObjectInLowerCase) {
   EXPECT_EQ(TextOf(event, kObject), "replicaset");
   event.involved_object.name = "Web-0";
   EXPECT_EQ(TextOf(event, kObject), "replicaset/Web-0");
-  // Beyond ASCII: \u00c4, \u0130 (a dot above I), \u0100, \u0101, the Kelvin sign, a broken byte.
+  // Beyond ASCII: \u00c4, \u0130 (I with a dot), \u0100, \u0101, the Kelvin sign, an invalid byte.
   event.involved_object.name.clear();
   event.involved_object.kind = "\u00c4\u0130\u0100\u0101\u212aZ\xff";
   EXPECT_EQ(TextOf(event, kObject), "\u00e4i\u0101\u0101kz\ufffd");
@@ -144,7 +144,7 @@ TEST(TableTest, NamesTheObjectInLowerCase) {
   EXPECT_EQ(TextOf(event, kObject), "\U00010428\U0001e943\U00010428");
 }
 
-TEST(TableTest, NamesTheSourceByWhicheverMembersAreSet) {
+TEST(TableTest, PrintsTheSourceFromTheFieldsThatAreSet) {
   Event event;
   event.reporting_controller = "k8s.io/c";
   EXPECT_EQ(TextOf(event, kSource), "k8s.io/c");
@@ -157,7 +157,7 @@ TEST(TableTest, NamesTheSourceByWhicheverMembersAreSet) {
   EXPECT_EQ(TextOf(event, kSource), ", node-1");
 }
 
-TEST(TableTest, TrimsTheMessageOfAllKindsOfSpace) {
+TEST(TableTest, TrimsUnicodeWhiteSpaceFromTheMessage) {
   const struct {
     std::string_view message;
     std::string_view cell;
@@ -165,7 +165,7 @@ TEST(TableTest, TrimsTheMessageOfAllKindsOfSpace) {
       {" \t\r\n\v\f", ""},
       {"  two words \n", "two words"},
       {"\u00a0\u3000x\u2003\u2028\u0085", "x"},
-      {"\u200bx\u200b", "\u200bx\u200b"},  // of no width, and no space to Unicode
+      {"\u200bx\u200b", "\u200bx\u200b"},  // zero width, not white space in Unicode
       {"x\xa0", "x\xa0"},
       {"\xe2\xc2\xa0", "\xe2"},
   };
@@ -216,7 +216,7 @@ TEST(TableTest, AnEmptyListHasColumnsAndNoRows) {
       << json;
 }
 
-TEST(TableTest, ARowCarriesTheWholeEventInTheSpellingThatWasAskedFor) {
+TEST(TableTest, ARowHasTheWholeEventInTheRequestedSpelling) {
   Event event;
   event.message = "m";
   const std::vector<Event> events{event};
@@ -234,7 +234,7 @@ Event Decoded(const std::string& text) {
   return event ? *event : Event();
 }
 
-// The list that the vectors of whole answers were made from (test/interop).
+// The list from which the vectors of whole responses were made (test/interop).
 std::vector<Event> GoldenEvents() {
   return {
       Decoded(
@@ -248,8 +248,8 @@ std::vector<Event> GoldenEvents() {
   };
 }
 
-// A whole answer of the server.
-void CheckAnswer(const testing::Vector& vector) {
+// A whole response of a server.
+void CheckResponse(const testing::Vector& vector) {
   const std::string name = vector.at("name").get<std::string>();
   const std::string expected = vector.at("json").get<std::string>();
   const auto object = ParseTableObject(vector.value("include_object", ""));
@@ -292,12 +292,12 @@ void CheckRow(const testing::Vector& vector) {
   }
 }
 
-TEST(TableTest, DoesWhatKubernetesDoesWithEveryVector) {
+TEST(TableTest, AgreesWithEveryGoldenVector) {
   for (const testing::Vector& vector : testing::LoadGolden("table.json")) {
     SCOPED_TRACE(vector.at("name").get<std::string>());
     const std::string kind = vector.at("kind").get<std::string>();
     if (kind == "table" || kind == "partial") {
-      CheckAnswer(vector);
+      CheckResponse(vector);
     } else if (kind == "row") {
       CheckRow(vector);
     } else if (kind == "age") {
@@ -309,9 +309,9 @@ TEST(TableTest, DoesWhatKubernetesDoesWithEveryVector) {
   }
 }
 
-// Frames of a watch are tables of one row; only the first tells the columns. The
-// vectors that carry the whole event also say which events the others are about.
-TEST(TableTest, FramesOfAWatchNameTheColumnsOnce) {
+// Frames of a watch are tables with one row; only the first has the columns. The vectors with whole
+// events also provide the events for the others.
+TEST(TableTest, OnlyTheFirstFrameOfAWatchHasColumns) {
   std::map<std::string, std::vector<Event>> watched;
   std::vector<testing::Vector> vectors;
   for (const testing::Vector& vector : testing::LoadGolden("watch.json")) {
@@ -337,11 +337,11 @@ TEST(TableTest, FramesOfAWatchNameTheColumnsOnce) {
       ListMeta metadata;
       metadata.resource_version = events[0].metadata.resource_version;
       std::string json;
-      // A bookmark is nothing but its metadata, so that comes along in any case.
+      // A bookmark has only metadata, so the row has it with includeObject=None, too.
       const bool needs_metadata = type == "\"BOOKMARK\"" && *object == TableObject::kNone;
       const TableObject shown = needs_metadata ? TableObject::kMetadata : *object;
       AppendTableJson(MakeEventTable(metadata, events, api, shown, kNow), i == 0, &json);
-      json.pop_back();  // the newline, which ends the frame and not the table
+      json.pop_back();  // the newline ends the frame
       EXPECT_EQ("{\"type\":" + type + ",\"object\":" + json + "}",
                 frames[i].substr(0, frames[i].find('\n')));
     }

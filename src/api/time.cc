@@ -13,14 +13,14 @@ namespace {
 constexpr std::int64_t kSecondsPerDay = 86400;
 constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 
-// The Gregorian calendar repeats itself every 400 years. Counting years from March
-// puts the leap day at the end of a year, where it disturbs no other month.
+// The Gregorian calendar repeats every 400 years, an era. Years are counted from March, so that the
+// leap day is the last day of a year and does not shift other months.
 constexpr std::uint64_t kDaysPerEra = 146097;
 constexpr std::uint64_t kDaysFromYearZeroToUnix = 719468;  // 0000-03-01 to 1970-01-01
 
-// Years are counted from this many years before year 0. It is Go's choice: a time
-// so early that it does not fit wraps around and prints as a late one, and with the
-// same origin it wraps at the same second here (TimeTest.PrintsAnyNumberOfSeconds).
+// Years are counted from this many years before year 0, as in Go. Earlier times wrap around and are
+// printed as late ones; with the same origin they wrap at the same second as in Go
+// (TimeTest.PrintsAnyNumberOfSeconds).
 constexpr std::uint64_t kOriginYears = 292'277'022'400;
 constexpr std::uint64_t kOriginToUnixSeconds =
     (kOriginYears / 400 * kDaysPerEra + kDaysFromYearZeroToUnix) * kSecondsPerDay;
@@ -46,7 +46,7 @@ char* WritePair(std::uint32_t value, char* out) {
   return out + 2;
 }
 
-// At least four digits; more, and a sign, where the year has them.
+// Writes at least four digits, and a sign if the year is negative.
 char* WriteYear(std::int64_t year, char* out) {
   if (year >= 0 && year <= 9999) {
     out = WritePair(static_cast<std::uint32_t>(year) / 100, out);
@@ -60,7 +60,7 @@ char* WriteYear(std::int64_t year, char* out) {
   return std::to_chars(out, out + 12, year).ptr;
 }
 
-// Writes the text up to the seconds, "2006-01-02T15:04:05".
+// Writes the date and time without fraction and zone, "2006-01-02T15:04:05".
 char* WriteDateTime(std::int64_t seconds, char* out) {
   const std::uint64_t since_origin = static_cast<std::uint64_t>(seconds) + kOriginToUnixSeconds;
   const std::uint64_t days = since_origin / kSecondsPerDay;
@@ -72,7 +72,7 @@ char* WriteDateTime(std::int64_t seconds, char* out) {
       (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
   const std::uint32_t day_of_year =
       day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-  // Months from March on have 31, 30, 31, 30, 31 days, twice and a bit: 153 in five.
+  // From March on, months have 31, 30, 31, 30 and 31 days, repeated: 153 days in five months.
   const std::uint32_t months_from_march = (5 * day_of_year + 2) / 153;
   const std::uint32_t day = day_of_year - (153 * months_from_march + 2) / 5 + 1;
   const bool next_year = months_from_march >= 10;
@@ -101,7 +101,7 @@ std::uint32_t DaysInMonth(std::uint32_t year, std::uint32_t month) {
   return month == 2 && IsLeap(year) ? 29 : kDays[month - 1];
 }
 
-// A date and a time of day, as far as a text can say them.
+// A date and a time of day.
 struct DateTime {
   std::uint32_t year = 0;
   std::uint32_t month = 0;
@@ -111,9 +111,9 @@ struct DateTime {
   std::uint32_t second = 0;
 };
 
-// REQUIRES: month and day are of the calendar
+// REQUIRES: month and day are valid
 std::int64_t UnixSeconds(const DateTime& t) {
-  // One era ahead, so that January of year 0 does not fall below zero.
+  // Adds one era, so that January of year 0 is not negative.
   const std::uint32_t year = t.year + 400 - (t.month <= 2 ? 1 : 0);
   const std::uint32_t months_from_march = t.month > 2 ? t.month - 3 : t.month + 9;
   const std::uint32_t day_of_year = (153 * months_from_march + 2) / 5 + t.day - 1;
@@ -126,15 +126,15 @@ std::int64_t UnixSeconds(const DateTime& t) {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Eight bytes at once, the first one lowest.
+// Loads eight bytes, the first one into the lowest bits.
 std::uint64_t LoadEight(const char* text) {
   std::uint64_t word;
   std::memcpy(&word, text, sizeof word);
   return std::endian::native == std::endian::little ? word : __builtin_bswap64(word);
 }
 
-// The shape of eight bytes, such as "0000-00-": 0 stands for a digit and all else
-// for itself.
+// The pattern of eight bytes, such as "0000-00-": 0 stands for a digit, other characters for
+// themselves.
 struct Shape {
   consteval explicit Shape(std::string_view pattern) {
     for (std::size_t i = 0; i < 8; ++i) {
@@ -146,11 +146,11 @@ struct Shape {
   std::uint64_t digits = 0;  // 0x01 for each digit
 };
 
-// Byte i of the result is the number that the digits i and i + 1 make up. Sets bits
-// of *bad where the text does not have the shape.
+// Byte i of the result is the number with the digits i and i + 1. Sets bits of *bad if the text
+// does not match the shape.
 std::uint64_t ReadEight(const char* text, Shape shape, std::uint64_t* bad) {
-  // What is left of a digit is at most 9, and adding 6 keeps that below 16. What is
-  // left of a separator is nothing.
+  // The XOR leaves a digit's value, which is at most 9 and below 16 with 6 added, and leaves 0 for
+  // a separator.
   const std::uint64_t left = LoadEight(text) ^ shape.bytes;
   *bad |= (left & ~(shape.digits * 0x0f)) | ((left + shape.digits * 6) & (shape.digits * 0xf0));
   return left * 10 + (left >> 8);
@@ -160,9 +160,8 @@ std::uint32_t ByteOf(std::uint64_t word, int i) {
   return static_cast<std::uint32_t>(word >> (8 * i) & 0xff);
 }
 
-// What nearly every time on the wire looks like, and nothing else: reads the 19
-// bytes of "2006-01-02T15:04:05". False sends the caller the long way, which knows
-// what to say about a text that is wrong.
+// A fast path for the form of nearly all times: reads the 19 bytes of "2006-01-02T15:04:05". If it
+// returns false, the caller uses LayoutReader, which reports errors.
 bool ReadPlainDateTime(const char* text, std::int64_t* seconds) {
   std::uint64_t bad = 0;
   const std::uint64_t date = ReadEight(text, Shape("0000-00-"), &bad);
@@ -181,8 +180,8 @@ bool ReadPlainDateTime(const char* text, std::int64_t* seconds) {
   return true;
 }
 
-// Quotes as Go's package time does, which is not how its package strconv does it:
-// byte by byte, and DEL passes for printable.
+// Quotes as Go's package time does, unlike its package strconv: byte by byte, with DEL as a
+// printable character.
 void AppendTimeQuoted(std::string_view text, std::string* out) {
   constexpr std::string_view kHexDigits = "0123456789abcdef";
   out->push_back('"');
@@ -200,12 +199,11 @@ void AppendTimeQuoted(std::string_view text, std::string* out) {
   out->push_back('"');
 }
 
-// A LayoutReader reads a text the way Go's time.Parse() reads it by one of the two
-// layouts below. It takes more than RFC 3339 does, because Kubernetes does: an hour
-// of one digit, a comma before the fraction, an offset of 24:60, signs inside of a
-// fixed fraction. What it refuses it refuses in Go's words.
+// A LayoutReader parses a time as Go's time.Parse() does with one of the two layouts below. Like
+// Kubernetes, it accepts more than RFC 3339: an hour of one digit, a comma before the fraction, an
+// offset of 24:60, signs inside of a fixed fraction. Its errors are Go's.
 //
-// Confined to one call.
+// Thread-confined, used once.
 class LayoutReader {
  public:
   enum class Layout : std::uint8_t { kSeconds, kMicroseconds };
@@ -227,16 +225,16 @@ class LayoutReader {
   }
 
  private:
-  // How a number of the layout is read, after the separator before it.
+  // A number of the layout and the separator before it.
   struct Field {
     char separator;
-    std::string_view element;  // as the layout spells it
+    std::string_view element;  // in the layout
     std::uint32_t DateTime::* value;
-    bool one_digit_will_do;
+    bool accepts_one_digit;
     std::uint32_t min, max;
     std::string_view name;
   };
-  // The day is checked last of all, against its month.
+  // The day is checked last, because the limit depends on the month.
   static constexpr Field kFields[] = {
       {'-', "01", &DateTime::month, false, 1, 12, "month"},
       {'-', "02", &DateTime::day, false, 0, 99, "day"},
@@ -262,7 +260,7 @@ class LayoutReader {
       }
       rest_.remove_prefix(1);
       const std::size_t digits = LeadingDigits(2);
-      if (digits == 0 || (digits == 1 && !field.one_digit_will_do)) {
+      if (digits == 0 || (digits == 1 && !field.accepts_one_digit)) {
         return CannotParse(field.element);
       }
       std::uint32_t value = 0;
@@ -279,7 +277,7 @@ class LayoutReader {
   bool ReadFraction() {
     const bool pointed = !rest_.empty() && (rest_[0] == '.' || rest_[0] == ',');
     if (layout_ == Layout::kMicroseconds) return ReadSixDigits(pointed);
-    // No fraction in the layout: there may be one all the same, of any length.
+    // Without a fraction in the layout, one of any length is accepted.
     if (!pointed || rest_.size() < 2 || !IsDigit(rest_[1])) return true;
     rest_.remove_prefix(1);
     const std::size_t digits = LeadingDigits(rest_.size());
@@ -315,7 +313,7 @@ class LayoutReader {
     const int hours = TwoDigitsAt(1);
     if (hours < 0) return CannotParse(kElement);
     const int minutes = TwoDigitsAt(4);
-    // A number that is too large is noticed before anything else that is wrong.
+    // Go reports a number that is too large before any other error.
     if (minutes > 60) return OutOfRange("time zone offset minute");
     if (hours > 24) return OutOfRange("time zone offset hour");
     if (minutes < 0 || (rest_[0] != '+' && rest_[0] != '-')) return CannotParse(kElement);
@@ -325,20 +323,20 @@ class LayoutReader {
     return true;
   }
 
-  // The number at `i`; -1 if there is none. REQUIRES: two bytes are left there
+  // The two-digit number at `i`, or -1. REQUIRES: two bytes are left there
   int TwoDigitsAt(std::size_t i) const {
     if (!IsDigit(rest_[i]) || !IsDigit(rest_[i + 1])) return -1;
     return (rest_[i] - '0') * 10 + (rest_[i + 1] - '0');
   }
 
-  // How many of the next bytes are digits, at most `limit`.
+  // The number of digits at the front, at most `limit`.
   std::size_t LeadingDigits(std::size_t limit) const {
     std::size_t n = 0;
     while (n < limit && n < rest_.size() && IsDigit(rest_[n])) ++n;
     return n;
   }
 
-  // The rest does not begin with what `element` stands for. Always false.
+  // Records that the rest does not match `element`. Always returns false.
   bool CannotParse(std::string_view element) {
     fault_ = " as ";
     AppendTimeQuoted(layout_ == Layout::kSeconds ? "2006-01-02T15:04:05Z07:00"
@@ -394,7 +392,7 @@ Timestamp::Timestamp(WallTime time) {
 WallTime Timestamp::ToWallTime() const {
   if (*this >= Timestamp(WallTime::max())) return WallTime::max();
   if (*this <= Timestamp(WallTime::min())) return WallTime::min();
-  // Towards zero first: the last whole second before the earliest time would not fit.
+  // Rounds towards zero first: the last whole second before the earliest time is out of range.
   const bool before_epoch = seconds_ < 0;
   const std::int64_t whole = before_epoch ? seconds_ + 1 : seconds_;
   const std::int64_t fraction = before_epoch ? nanos_ - kNanosPerSecond : nanos_;

@@ -40,20 +40,20 @@ TEST(TimeTest, PrintsAnyNumberOfSeconds) {
       {kZeroTimeSeconds - 1, "0000-12-31T23:59:59Z"},
       {-62167219201, "-0001-12-31T23:59:59Z"},
       {kMaxSeconds, "292277026596-12-04T15:30:07Z"},
-      {kMinSeconds, "292277026596-12-04T15:30:08Z"},  // Go's wraps around here
+      {kMinSeconds, "292277026596-12-04T15:30:08Z"},  // wraps around as in Go
       {-9223372028715321601, "-292277022400-12-31T23:59:59Z"},
   };
   for (const auto& c : kCases) EXPECT_EQ(Time(c.seconds, 0).ToString(), c.text);
 }
 
-TEST(TimeTest, DropsTheFractionThatItsFormatHasNoRoomFor) {
+TEST(TimeTest, TruncatesTheFractionToTheFormat) {
   EXPECT_EQ(Time(1, 999999999).ToString(), "1970-01-01T00:00:01Z");
   EXPECT_EQ(MicroTime(1, 999999999).ToString(), "1970-01-01T00:00:01.999999Z");
   EXPECT_EQ(MicroTime(1, 1999).ToString(), "1970-01-01T00:00:01.000001Z");
   EXPECT_EQ(MicroTime(-1, 0).ToString(), "1969-12-31T23:59:59.000000Z");
 }
 
-TEST(TimeTest, ReadsBackEveryDayThatItPrints) {
+TEST(TimeTest, ParsesEveryDayThatItPrints) {
   // Every day of the years 0 to 9999, at a time of day that changes.
   for (std::int64_t seconds = -62167219200; seconds <= 253402300799; seconds += 86400 + 977) {
     const Time time(seconds, 0);
@@ -67,7 +67,7 @@ TEST(TimeTest, ReadsBackEveryDayThatItPrints) {
   }
 }
 
-TEST(TimeTest, TakesWhatKubernetesTakes) {
+TEST(TimeTest, AcceptsTheFormatsOfKubernetes) {
   const struct {
     std::string_view text;
     Time time;
@@ -87,7 +87,7 @@ TEST(TimeTest, TakesWhatKubernetesTakes) {
   }
 }
 
-TEST(TimeTest, RefusesInKubernetesWords) {
+TEST(TimeTest, HasTheErrorsOfKubernetes) {
   const struct {
     std::string_view text;
     std::string_view message;
@@ -114,17 +114,17 @@ TEST(TimeTest, RefusesInKubernetesWords) {
   }
 }
 
-TEST(TimeTest, NeverReadsBeyondAShortText) {
+TEST(TimeTest, DoesNotReadPastTheEnd) {
   const std::string whole = "2024-02-29T12:34:56.123456+05:30";
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    // On the heap and of the exact size, for the sanitizer to see a step too far.
+    // On the heap with the exact size, so that a sanitizer reports a read past the end.
     const std::string text(whole, 0, length);
     EXPECT_FALSE(MicroTime::Parse(text)) << text;
     EXPECT_FALSE(Time::Parse(text)) << text;
   }
 }
 
-TEST(TimestampTest, ComesFromWallTimeRoundedDown) {
+TEST(TimestampTest, RoundsWallTimeDown) {
   const auto at = [](std::int64_t nanos) {
     return Timestamp(WallTime(std::chrono::nanoseconds(nanos)));
   };
@@ -134,7 +134,7 @@ TEST(TimestampTest, ComesFromWallTimeRoundedDown) {
   EXPECT_EQ(at(-1000000000), Timestamp(-1, 0));
 }
 
-TEST(TimestampTest, BecomesWallTimeWithinItsLimits) {
+TEST(TimestampTest, ClampsToTheRangeOfWallTime) {
   for (const std::int64_t nanos :
        {kMinSeconds, kMinSeconds + 1, std::int64_t{-1000000001}, std::int64_t{-1}, std::int64_t{0},
         std::int64_t{1}, std::int64_t{1731697200123456789}, kMaxSeconds - 1, kMaxSeconds}) {
@@ -147,7 +147,7 @@ TEST(TimestampTest, BecomesWallTimeWithinItsLimits) {
   EXPECT_EQ(Timestamp(9223372036, 854775808).ToWallTime(), WallTime::max());
 }
 
-TEST(TimestampTest, IsZeroOnlyAtTheBeginningOfYearOne) {
+TEST(TimestampTest, IsZeroOnlyAtTheStartOfYearOne) {
   EXPECT_TRUE(Time().is_zero());
   EXPECT_TRUE(Time::Parse("0001-01-01T01:00:00+01:00")->is_zero());
   EXPECT_FALSE(Time(0, 0).is_zero());
@@ -161,7 +161,7 @@ std::string Nested(char number, std::string_view bytes) {
       bytes);
 }
 
-// An event with nothing but the protobuf message of one time, as it is stored.
+// The protobuf of an event that has only one time.
 std::string EventAround(char field, std::string_view message) {
   const std::string type = Nested(1, "v1") + Nested(2, "Event");
   return std::string("k8s\0", 4) + Nested(1, type) + Nested(2, Nested(field, message));

@@ -12,7 +12,7 @@
 namespace herald {
 namespace {
 
-// The beginning of a body: as text if it looks like JSON, else in hex.
+// The beginning of a body: as it is if it looks like JSON, otherwise in hexadecimal.
 std::string Summary(std::string_view body) {
   constexpr std::size_t kShown = 30;
   if (body.empty()) return "<empty>";
@@ -39,13 +39,13 @@ Status CheckType(const TypeMeta& type, std::string_view kind, EventApi api, std:
   if (std::count(version.begin(), version.end(), '/') > 1) {
     return Unrecognized(fmt::format("unexpected GroupVersion string: {}", version), kind, body);
   }
-  if (version.starts_with('/')) version.remove_prefix(1);  // the core group, spelt out
+  if (version.starts_with('/')) version.remove_prefix(1);  // "/v1" is "v1" of the core group
   if (version.empty()) version = expected;
   const std::string_view actual_kind = type.kind.empty() ? kind : std::string_view(type.kind);
 
   if (actual_kind == kind) {
     if (version == expected) return Status();
-    // Kubernetes can read events of these versions as well, only not at this URL.
+    // Kubernetes can decode events of these versions, but does not accept them at this URL.
     constexpr std::string_view kReadable[] = {"v1", "events.k8s.io/v1", "events.k8s.io/v1beta1",
                                               "__internal", "events.k8s.io/__internal"};
     if (std::find(std::begin(kReadable), std::end(kReadable), version) != std::end(kReadable)) {

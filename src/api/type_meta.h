@@ -9,30 +9,30 @@
 
 namespace herald {
 
-// What a document says it is. Both may be missing: the URL of a request tells as well.
+// The type that a document names. Both may be missing, because the URL of a request names it, too.
 struct TypeMeta {
   std::string kind;
   std::string api_version;
 };
 
-// Whether the document is a Status. Some leave out which version.
+// Whether the document is a Status. The version may be missing.
 bool IsStatus(const TypeMeta& type);
 
-// How a server answers when a body is not what its URL asks for, in Kubernetes'
-// words. All but the last are kBadRequest.
+// The errors for a body that does not fit its URL, with Kubernetes' messages. All except TooLarge()
+// are kBadRequest.
 
-// Whether the document `body` is a `kind` ("Event", "EventList") of `api`; what it
-// leaves open counts as right.
+// Checks that the document `body` is a `kind` ("Event", "EventList") of `api`. Missing parts of the
+// type are accepted.
 Status CheckType(const TypeMeta& type, std::string_view kind, EventApi api, std::string_view body);
 
-// A body of the right kind whose content was refused.
+// A body of the right kind with invalid content.
 HERALD_EXPORT Status CannotBeHandled(std::string_view kind, std::string_view why);
 
-// A body that does not even tell its kind; the answer shows how it begins.
+// A body whose kind is unknown. The message has the beginning of the body.
 HERALD_EXPORT Status Unrecognized(std::string_view why, std::string_view kind,
                                   std::string_view body);
 
-// A body beyond kMaxRequestBytes, kRequestEntityTooLarge.
+// A body larger than kMaxRequestBytes: kRequestEntityTooLarge.
 Status TooLarge();
 
 }  // namespace herald

@@ -8,7 +8,7 @@
 namespace herald {
 namespace {
 
-// By the enumerator's value.
+// Indexed by WatchType.
 constexpr std::array<std::string_view, 5> kNames = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK",
                                                     "ERROR"};
 

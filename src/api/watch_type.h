@@ -8,16 +8,16 @@
 
 #include "herald/api/codec.h"
 
-// What the watch streams of both formats have in common.
+// The common part of the watch streams of both formats.
 namespace herald {
 
 Status FrameTooLarge();
 
-// Null where there is no such type.
+// nullopt for an unknown name.
 std::optional<WatchType> WatchTypeFromName(std::string_view name);
 
-// What a frame's type and object, encoded by `codec`, stand for. An event is read where it
-// will lie, by `read`: Status(Event*), over another one that may be there.
+// Decodes a frame from its type and from its object, which is encoded by `codec`. `read`,
+// Status(Event*), decodes an event in place and replaces the value of the event that is there.
 template <typename Read>
 Status ReadWatchEvent(const Codec& codec, std::string_view type_name, std::string_view object,
                       Read&& read, WatchEvent* out) {

@@ -14,7 +14,7 @@ WireStatus ToWire(const Status& status) {
   wire.status = status.ok() ? "Success" : "Failure";
   wire.message = parts.message;
   wire.reason = ReasonName(parts.reason);
-  // Kubernetes leaves the code out where all went well.
+  // Kubernetes omits the code of a success.
   wire.code = status.ok() ? 0 : status.code();
 
   constexpr std::int64_t kMaxSeconds = std::numeric_limits<std::int32_t>::max();

@@ -4,14 +4,13 @@
 
 #include "herald/base/export.h"
 
-// HERALD_CHECK(condition) or HERALD_CHECK(condition, message) ends the process
-// when the condition is false, after it has said where and why on stderr. It
-// stays on in release builds.
+// HERALD_CHECK(condition) or HERALD_CHECK(condition, message) prints the location, the condition
+// and the message to stderr and aborts the process if the condition is false. It is active in
+// release builds, too.
 //
-// For broken invariants only: what this program alone could have got wrong, and
-// after which no later line can be trusted. What a peer, a disk, the network or
-// a user's input can cause is a Status. The message is evaluated on failure
-// only. A condition with a comma outside of parentheses needs its own.
+// Only for broken invariants, that is for errors in this program. Errors that a peer, a disk, the
+// network or a user's input can cause are a Status. The message is evaluated only on failure. A
+// condition with a comma outside of parentheses must be put in parentheses.
 #define HERALD_CHECK(condition, ...)                               \
   (static_cast<bool>(condition) ? static_cast<void>(0)             \
                                 : ::herald::internal::CheckFailed( \

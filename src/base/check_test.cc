@@ -7,7 +7,7 @@
 namespace herald {
 namespace {
 
-TEST(CheckTest, LetsATrueConditionPassAndDoesNotEvaluateTheMessage) {
+TEST(CheckTest, DoesNotEvaluateTheMessageIfTheConditionIsTrue) {
   int evaluated = 0;
   auto message = [&] {
     ++evaluated;
@@ -24,8 +24,8 @@ TEST(CheckTest, EvaluatesTheConditionOnce) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(CheckTest, StandsInBothBranchesOfAnIf) {
-  // As a statement macro with an `if` inside, it would steal the else.
+TEST(CheckTest, CanBeUsedInBothBranchesOfAnIf) {
+  // If the macro expanded to an `if` statement, the else would belong to it.
   bool otherwise = false;
   if (otherwise)
     HERALD_CHECK(false);
@@ -34,13 +34,13 @@ TEST(CheckTest, StandsInBothBranchesOfAnIf) {
   EXPECT_TRUE(otherwise);
 }
 
-TEST(CheckDeathTest, SaysWhereAndWhatAndWhyBeforeItAborts) {
+TEST(CheckDeathTest, PrintsLocationConditionAndMessageBeforeItAborts) {
   const int refs = -1;
   EXPECT_EXIT(HERALD_CHECK(refs >= 0, "one release too many"), testing::KilledBySignal(SIGABRT),
               "check_test\\.cc:[0-9]+: HERALD_CHECK\\(refs >= 0\\) failed: one release too many");
 }
 
-TEST(CheckDeathTest, NeedsNoMessage) {
+TEST(CheckDeathTest, WorksWithoutAMessage) {
   EXPECT_EXIT(HERALD_CHECK(1 == 2), testing::KilledBySignal(SIGABRT),
               "HERALD_CHECK\\(1 == 2\\) failed\n");
 }

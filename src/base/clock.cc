@@ -18,16 +18,16 @@ class MachineClock final : public Clock {
   }
 };
 
-// Where a fake steady clock begins: a machine that was started an hour ago. Not
-// zero, because code that takes "now - 10 min" or that uses SteadyTime{} for
-// "never" would then be tested on a time that no real machine shows.
+// The start of the fake steady clock: an hour after boot. Not zero, because code that computes "now
+// - 10 min" or uses SteadyTime{} for "never" would then be tested with a time that no real machine
+// has.
 constexpr SteadyTime kFakeSteadyStart{std::chrono::hours(1)};
 
 }  // namespace
 
 const Clock& SystemClock() {
-  // Leaked on purpose: a recorder in another static object may ask for the time
-  // after this file's statics would have been destroyed.
+  // Never destroyed: a recorder in another static object may use the clock after the statics of
+  // this file would be destroyed.
   static const Clock& clock = *new MachineClock;
   return clock;
 }
@@ -50,7 +50,7 @@ SteadyTime FakeClock::SinceBoot() const {
 }
 
 void FakeClock::Advance(std::chrono::nanoseconds by) {
-  HERALD_CHECK(by >= std::chrono::nanoseconds(0), "time does not run backwards");
+  HERALD_CHECK(by >= std::chrono::nanoseconds(0), "the clock must not go backwards");
   std::lock_guard lock(mu_);
   elapsed_ += by;
 }
@@ -61,7 +61,7 @@ void FakeClock::JumpWallClock(std::chrono::nanoseconds by) {
 }
 
 void FakeClock::Suspend(std::chrono::nanoseconds by) {
-  HERALD_CHECK(by >= std::chrono::nanoseconds(0), "time does not run backwards");
+  HERALD_CHECK(by >= std::chrono::nanoseconds(0), "the clock must not go backwards");
   std::lock_guard lock(mu_);
   suspended_ += by;
 }

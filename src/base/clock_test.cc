@@ -15,7 +15,7 @@ using std::chrono::seconds;
 
 constexpr WallTime kStart{seconds(1'700'000'000)};
 
-TEST(SystemClockTest, IsOneObjectThatAgreesWithTheMachine) {
+TEST(SystemClockTest, IsOneObjectWithTheTimeOfTheMachine) {
   EXPECT_EQ(&SystemClock(), &SystemClock());
 
   const WallTime before = std::chrono::system_clock::now();
@@ -24,7 +24,7 @@ TEST(SystemClockTest, IsOneObjectThatAgreesWithTheMachine) {
   EXPECT_LE(now, WallTime(std::chrono::system_clock::now()));
 }
 
-TEST(SystemClockTest, SteadyTimeNeverRunsBackwards) {
+TEST(SystemClockTest, SteadyTimeNeverGoesBackwards) {
   SteadyTime last = SystemClock().Steady();
   for (int i = 0; i < 1000; ++i) {
     const SteadyTime now = SystemClock().Steady();
@@ -33,33 +33,34 @@ TEST(SystemClockTest, SteadyTimeNeverRunsBackwards) {
   }
 }
 
-TEST(SystemClockTest, TimeSinceBootRunsOnAndIsNotBehindSteadyTime) {
+TEST(SystemClockTest, TimeSinceBootIsNotBehindSteadyTime) {
   const SteadyTime steady = SystemClock().Steady();
   const SteadyTime first = SystemClock().SinceBoot();
-  EXPECT_GE(first, steady) << "Linux counts both from the boot, and this one without a pause";
+  EXPECT_GE(first, steady)
+      << "Linux counts both from the boot, but only this one during suspension";
   EXPECT_GE(SystemClock().SinceBoot(), first);
 }
 
-// Asks for the time while statics are destroyed. Made before the clock's own
-// static exists, so it goes after it would have gone.
-struct AsksWhenDestroyed {
+// Uses the clock in static destruction. It is constructed before the clock's own static, and so
+// destroyed after it.
+struct UsesTheClockWhenDestroyed {
   bool armed = false;
-  ~AsksWhenDestroyed() {
-    if (armed && SystemClock().Now() > WallTime()) std::fputs("the clock still ticks\n", stderr);
+  ~UsesTheClockWhenDestroyed() {
+    if (armed && SystemClock().Now() > WallTime()) std::fputs("the clock still works\n", stderr);
   }
 };
-AsksWhenDestroyed asks_when_destroyed;
+UsesTheClockWhenDestroyed asks_when_destroyed;
 
-TEST(SystemClockDeathTest, StillTicksInStaticDestruction) {
+TEST(SystemClockDeathTest, WorksDuringStaticDestruction) {
   EXPECT_EXIT(
       {
         asks_when_destroyed.armed = true;
         std::exit(0);
       },
-      testing::ExitedWithCode(0), "the clock still ticks");
+      testing::ExitedWithCode(0), "the clock still works");
 }
 
-TEST(FakeClockTest, StandsStillUntilItIsMoved) {
+TEST(FakeClockTest, ChangesOnlyWhenItIsAdvanced) {
   FakeClock clock(kStart);
   const SteadyTime steady = clock.Steady();
   EXPECT_EQ(clock.Now(), kStart);
@@ -67,7 +68,7 @@ TEST(FakeClockTest, StandsStillUntilItIsMoved) {
   EXPECT_EQ(clock.Steady(), steady);
 }
 
-TEST(FakeClockTest, MovesBothOfItsTimesTogether) {
+TEST(FakeClockTest, AdvancesWallTimeAndSteadyTimeTogether) {
   FakeClock clock(kStart);
   const SteadyTime steady = clock.Steady();
   clock.Advance(seconds(3));
@@ -77,7 +78,7 @@ TEST(FakeClockTest, MovesBothOfItsTimesTogether) {
   EXPECT_EQ(clock.Steady() - steady, seconds(3) + nanoseconds(1));
 }
 
-TEST(FakeClockTest, MovesTheWallClockAloneWhereItJumps) {
+TEST(FakeClockTest, AJumpMovesOnlyTheWallClock) {
   FakeClock clock(kStart);
   const SteadyTime steady = clock.Steady();
   const SteadyTime boot = clock.SinceBoot();
@@ -89,7 +90,7 @@ TEST(FakeClockTest, MovesTheWallClockAloneWhereItJumps) {
   EXPECT_EQ(clock.SinceBoot(), boot);
 }
 
-TEST(FakeClockTest, LeavesSteadyTimeBehindWhereItIsSuspended) {
+TEST(FakeClockTest, SuspensionDoesNotAdvanceSteadyTime) {
   FakeClock clock(kStart);
   const SteadyTime steady = clock.Steady();
   const SteadyTime boot = clock.SinceBoot();
@@ -99,7 +100,7 @@ TEST(FakeClockTest, LeavesSteadyTimeBehindWhereItIsSuspended) {
   EXPECT_EQ(clock.Steady(), steady);
 }
 
-TEST(FakeClockTest, DoesNotShowTheTimeThatMeansNever) {
+TEST(FakeClockTest, DoesNotStartAtTheTimeThatMeansNever) {
   EXPECT_GT(FakeClock(kStart).Steady(), SteadyTime());
 }
 
@@ -119,9 +120,9 @@ TEST(FakeClockTest, CountsEveryStepOfManyThreads) {
   EXPECT_EQ(clock.Now() - kStart, nanoseconds(2000));
 }
 
-TEST(FakeClockDeathTest, RefusesToRunBackwards) {
+TEST(FakeClockDeathTest, CannotGoBackwards) {
   FakeClock clock(kStart);
-  EXPECT_DEATH(clock.Advance(nanoseconds(-1)), "time does not run backwards");
+  EXPECT_DEATH(clock.Advance(nanoseconds(-1)), "the clock must not go backwards");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct Unit {
   std::string_view name;
   double nanos;
 };
-// "ms" before "m", so that it is not read as minutes. The last one is not Go's.
+// "ms" is before "m", so that it is not read as minutes. Go does not have the last one.
 constexpr std::array<Unit, 9> kUnits = {{{"ns", 1},
                                          {"us", 1e3},
                                          {"\xc2\xb5s", 1e3},
@@ -33,7 +33,7 @@ std::optional<nanoseconds> Parse(std::string_view text, bool with_days) {
   const auto* const end = with_days ? kUnits.end() : kUnits.end() - 1;
   double total = 0;
   while (!text.empty()) {
-    // Go takes digits and a point here, and neither signs nor exponents.
+    // Go accepts digits and a point, but no signs and no exponents.
     const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
     double number = 0;
     const auto [stop, error] =

@@ -6,11 +6,11 @@
 
 namespace herald {
 
-// A duration as Go writes it: "1h30m", "250ms", "-2s". Nothing where it is none, or is
-// longer than Go's, which end at 292 years.
+// Parses a duration in Go's format: "1h30m", "250ms", "-2s". nullopt if it is invalid or longer
+// than Go's limit of 292 years.
 std::optional<std::chrono::nanoseconds> ParseGoDuration(std::string_view text);
 
-// The same and with days, "7d", for what Kubernetes never reads.
+// The same, but also with days, "7d", for values that Kubernetes does not read.
 std::optional<std::chrono::nanoseconds> ParseDuration(std::string_view text);
 
 }  // namespace herald

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(ParseDuration, ReadsGoAndDays) {
+TEST(ParseDuration, ParsesGoDurationsAndDays) {
   EXPECT_EQ(ParseDuration("1h30m"), 90min);
   EXPECT_EQ(ParseDuration("250ms"), 250ms);
   EXPECT_EQ(ParseDuration("1.5s"), 1500ms);
@@ -18,7 +18,7 @@ TEST(ParseDuration, ReadsGoAndDays) {
   EXPECT_EQ(ParseGoDuration("3µs"), 3us);
 }
 
-TEST(ParseDuration, RefusesWhatGoRefuses) {
+TEST(ParseDuration, RejectsWhatGoRejects) {
   for (const char* text :
        {"", "h", "5", "1x", "1h5", "--1s", "1e3s", "1..5s", ".s", "3000000h", " 1s"})
     EXPECT_EQ(ParseDuration(text), std::nullopt) << text;

@@ -8,11 +8,11 @@
 
 namespace herald {
 
-// The largest configuration, certificate or token file that is read: kubeconfigs of
-// hundreds of clusters are below it, a device that never ends is not.
+// The largest configuration, certificate or token file that is read (8 MiB). Kubeconfigs with
+// hundreds of clusters are smaller; the limit stops reading from an endless device.
 inline constexpr std::size_t kMaxFileBytes = 8 << 20;
 
-// A file's bytes. A refusal names the file; kNotFound where it does not exist.
+// Reads a whole file. Errors name the file and are kNotFound if it does not exist.
 HERALD_EXPORT Result<std::string> ReadFile(const std::string& path);
 
 }  // namespace herald

@@ -9,8 +9,8 @@
 namespace herald {
 namespace {
 
-// Follows symbolic links, so that a link that points elsewhere is a change.
-void AppendLook(const std::string& path, std::string* out) {
+// Follows symbolic links, so that a change of a link's target is detected.
+void AppendState(const std::string& path, std::string* out) {
   struct stat info{};
   *out += path;
   if (stat(path.c_str(), &info) != 0) {
@@ -30,12 +30,12 @@ void AppendLook(const std::string& path, std::string* out) {
     inside.push_back(it->path());
   std::sort(inside.begin(), inside.end());
   for (const std::string& file : inside)
-    if (!std::filesystem::is_directory(file, error)) AppendLook(file, out);
+    if (!std::filesystem::is_directory(file, error)) AppendState(file, out);
 }
 
-std::string Look(const std::vector<std::string>& paths) {
+std::string StateOf(const std::vector<std::string>& paths) {
   std::string out;
-  for (const std::string& path : paths) AppendLook(path, &out);
+  for (const std::string& path : paths) AppendState(path, &out);
   return out;
 }
 
@@ -44,13 +44,13 @@ std::string Look(const std::vector<std::string>& paths) {
 void FileWatch::Add(std::vector<std::string> paths, std::function<void()> changed) {
   std::erase(paths, "");
   if (paths.empty()) return;
-  std::string seen = Look(paths);
+  std::string seen = StateOf(paths);
   watched_.push_back({std::move(paths), std::move(changed), std::move(seen)});
 }
 
 void FileWatch::Check() {
   for (Watched& watched : watched_) {
-    std::string now = Look(watched.paths);
+    std::string now = StateOf(watched.paths);
     if (now == watched.seen) continue;
     watched.seen = std::move(now);
     watched.changed();

@@ -6,25 +6,25 @@
 
 namespace herald {
 
-// Notices when files have changed, by looking at them: at the times, sizes and
-// identities of files and of what is in folders. Looking also works where notifications do
-// not, as on the symbolic links that Kubernetes swaps below mounted secrets.
+// A FileWatch detects changes of files by polling: it compares the times, sizes and inodes of files
+// and of the files in directories. Polling also works where notifications do not, as for the
+// symbolic links that Kubernetes replaces in mounted secrets.
 //
 // Thread-confined.
 class FileWatch {
  public:
-  // `changed` is called by Check() when any of the paths is different from before. Empty
-  // paths are left out. A path may be a file or a folder, and need not exist.
+  // Check() calls `changed` if any of the paths has changed. A path may be a file or a directory
+  // and need not exist; empty paths are ignored.
   void Add(std::vector<std::string> paths, std::function<void()> changed);
 
-  // Looks at all of them.
+  // Compares all paths with their state at the last call.
   void Check();
 
  private:
   struct Watched {
     std::vector<std::string> paths;
     std::function<void()> changed;
-    std::string seen;  // what the paths looked like
+    std::string seen;  // the state of the paths
   };
   std::vector<Watched> watched_;
 };

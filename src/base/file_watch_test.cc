@@ -27,7 +27,7 @@ class FileWatchTest : public testing::Test {
   int changes_ = 0;
 };
 
-TEST_F(FileWatchTest, NoticesContentsThatGrowAppearAndGo) {
+TEST_F(FileWatchTest, DetectsFilesThatChangeAppearAndDisappear) {
   Write("a", "1");
   watch_.Add({folder_ + "/a", folder_ + "/later", ""}, [this] { ++changes_; });
   EXPECT_EQ(ChangesSeen(), 0);
@@ -40,7 +40,7 @@ TEST_F(FileWatchTest, NoticesContentsThatGrowAppearAndGo) {
   EXPECT_EQ(ChangesSeen(), 1);
 }
 
-TEST_F(FileWatchTest, NoticesFilesInAFolder) {
+TEST_F(FileWatchTest, DetectsChangesInADirectory) {
   watch_.Add({folder_}, [this] { ++changes_; });
   Write("new", "1");
   EXPECT_EQ(ChangesSeen(), 1);
@@ -51,7 +51,7 @@ TEST_F(FileWatchTest, NoticesFilesInAFolder) {
   EXPECT_EQ(ChangesSeen(), 1);
 }
 
-TEST_F(FileWatchTest, NoticesASymbolicLinkThatPointsElsewhere) {
+TEST_F(FileWatchTest, DetectsANewTargetOfASymbolicLink) {
   Write("one", "1");
   Write("two", "1");
   std::filesystem::create_symlink(folder_ + "/one", folder_ + "/link");
@@ -61,7 +61,7 @@ TEST_F(FileWatchTest, NoticesASymbolicLinkThatPointsElsewhere) {
   EXPECT_EQ(ChangesSeen(), 1);
 }
 
-TEST_F(FileWatchTest, CallsOnlyThoseWhoseFilesChanged) {
+TEST_F(FileWatchTest, CallsOnlyTheCallbacksOfChangedFiles) {
   int others = 0;
   watch_.Add({folder_ + "/a"}, [this] { ++changes_; });
   watch_.Add({folder_ + "/b"}, [&] { ++others; });

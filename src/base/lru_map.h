@@ -18,22 +18,21 @@ struct LruHash : std::hash<Key> {};
 template <>
 struct LruHash<std::string> : StringHash {};
 
-// An LruMap remembers the `capacity` entries that were used last. When a new one
-// comes to a full map, the one that was not used for longest goes.
+// An LruMap keeps the `capacity` most recently used entries. A new entry in a full map evicts the
+// least recently used one.
 //
-// It is what the correlators remember events with (client-go's caches have 4096
-// entries, tools/record/events_cache.go), so everything is O(1), an entry is one
-// allocation, and a full map allocates no more: the node of the entry that goes
-// becomes the node of the one that comes. With string keys, lookups take a
-// string_view and allocate nothing.
+// The correlators keep events in it (client-go's caches have 4096 entries,
+// tools/record/events_cache.go). So all operations are O(1), an entry is one allocation, and a full
+// map does not allocate: the node of the evicted entry becomes the node of the new one. With string
+// keys, lookups take a string_view and do not allocate.
 //
-// The hash is not keyed: someone who chooses object names can make them collide.
-// The capacity bounds what that costs.
+// The hash is not keyed: a client that chooses object names can make them collide. The capacity
+// limits the cost.
 //
-// Pointers and references to values stay good until their entry is erased or
-// evicted; an iterator, until its entry is, or is used.
+// Pointers and references to values are valid until their entry is erased or evicted; an iterator
+// is valid until its entry is erased, evicted or used.
 //
-// Thread-confined. Neither copied nor moved: entries point to one another.
+// Thread-confined. Neither copied nor moved, because entries point to each other.
 template <typename Key, typename Value, typename Hash = LruHash<Key>,
           typename Equal = std::equal_to<>>
 class LruMap {
@@ -41,8 +40,8 @@ class LruMap {
   using Map = std::unordered_map<Key, Links, Hash, Equal>;
   using Node = std::pair<const Key, Links>;
 
-  // The list lives inside the hash map's own nodes, whose addresses do not
-  // change. That is why an entry is one allocation.
+  // The list is inside of the hash map's nodes, whose addresses do not change. So an entry is one
+  // allocation.
   struct Links {
     Value value;
     Node* newer = nullptr;
@@ -55,8 +54,7 @@ class LruMap {
     Value& value;
   };
 
-  // From the entry that was used last to the one that is next to go. Looking at
-  // an entry this way does not count as a use.
+  // Iterates from the most to the least recently used entry. This does not count as a use.
   class Iterator {
    public:
     using value_type = Entry;
@@ -86,7 +84,7 @@ class LruMap {
   LruMap(const LruMap&) = delete;
   LruMap& operator=(const LruMap&) = delete;
 
-  // The value of a key, or null. The entry is now the one that was used last.
+  // The value of a key, or null. Counts as a use.
   template <typename K>
   Value* Get(const K& key) {
     const auto it = map_.find(key);
@@ -102,8 +100,8 @@ class LruMap {
     return it == map_.end() ? nullptr : &it->second.value;
   }
 
-  // Sets the value of a key, new or not, and makes it the one used last. Returns
-  // the entry that had to go to make room; a value that was replaced is not one.
+  // Inserts an entry or replaces its value. Counts as a use. Returns the entry that was evicted, if
+  // any; a replaced value is not returned.
   template <typename K>
   std::optional<std::pair<Key, Value>> Put(K&& key, Value value) {
     const auto it = map_.find(key);
@@ -118,8 +116,7 @@ class LruMap {
       PushNewest(&*added);
       return std::nullopt;
     }
-    // First, because it may throw, and because `key` may refer to the very entry
-    // that goes.
+    // First, because it may throw and because `key` may refer to the entry that is evicted.
     Key own_key(std::forward<K>(key));
     Unlinked unlinked = Unlink(oldest_);
     std::pair<Key, Value> evicted(std::move(unlinked.key()), std::move(unlinked.mapped().value));
@@ -129,7 +126,7 @@ class LruMap {
     return evicted;
   }
 
-  // Whether there was such an entry.
+  // Returns whether there was such an entry.
   template <typename K>
   bool Erase(const K& key) {
     const auto it = map_.find(key);

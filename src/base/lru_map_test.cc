@@ -23,7 +23,7 @@ auto KeysOf(Map& map) {
 
 static_assert(std::input_iterator<Strings::Iterator>);
 
-TEST(LruMapTest, FindsWhatWasPut) {
+TEST(LruMapTest, FindsEntries) {
   Strings map(4);
   EXPECT_EQ(map.Get("a"), nullptr);
   EXPECT_EQ(map.Put("a", 1), std::nullopt);
@@ -35,7 +35,7 @@ TEST(LruMapTest, FindsWhatWasPut) {
   EXPECT_EQ(map.capacity(), 4u);
 }
 
-TEST(LruMapTest, EvictsTheOneThatWasNotUsedForLongest) {
+TEST(LruMapTest, EvictsTheLeastRecentlyUsedEntry) {
   Strings map(2);
   map.Put("a", 1);
   map.Put("b", 2);
@@ -55,16 +55,16 @@ TEST(LruMapTest, GetCountsAsAUseAndPeekDoesNot) {
   EXPECT_EQ(map.Put("d", 4)->first, "a");
 }
 
-TEST(LruMapTest, PutOfAKnownKeyReplacesTheValueAndEvictsNothing) {
+TEST(LruMapTest, PutOfAnExistingKeyReplacesTheValueAndEvictsNothing) {
   Strings map(2);
   map.Put("a", 1);
   map.Put("b", 2);
   EXPECT_EQ(map.Put("a", 10), std::nullopt);
   EXPECT_EQ(*map.Peek("a"), 10);
-  EXPECT_EQ(map.Put("c", 3)->first, "b") << "the replaced one was used last";
+  EXPECT_EQ(map.Put("c", 3)->first, "b") << "replacing counts as a use";
 }
 
-TEST(LruMapTest, IteratesFromTheOneUsedLastToTheOneThatGoesNext) {
+TEST(LruMapTest, IteratesFromTheMostToTheLeastRecentlyUsed) {
   Strings map(3);
   EXPECT_EQ(map.begin(), map.end());
   map.Put("a", 1);
@@ -74,7 +74,7 @@ TEST(LruMapTest, IteratesFromTheOneUsedLastToTheOneThatGoesNext) {
   EXPECT_EQ(KeysOf(map), (std::vector<std::string>{"a", "c", "b"}));
   for (auto entry : map) entry.value *= 10;
   EXPECT_EQ(*map.Peek("b"), 20);
-  EXPECT_EQ(KeysOf(map), (std::vector<std::string>{"a", "c", "b"})) << "looking is no use";
+  EXPECT_EQ(KeysOf(map), (std::vector<std::string>{"a", "c", "b"})) << "iterating is not a use";
 }
 
 TEST(LruMapTest, ErasesAtBothEndsAndInTheMiddle) {
@@ -103,7 +103,7 @@ TEST(LruMapTest, HoldsOneEntryWhenItsCapacityIsOne) {
   EXPECT_EQ(KeysOf(map), std::vector<std::string>{"b"});
 }
 
-TEST(LruMapTest, TakesAKeyThatBelongsToTheEntryThatGoes) {
+TEST(LruMapTest, AcceptsAKeyThatRefersToTheEvictedEntry) {
   Strings map(1);
   map.Put(std::string(100, 'x'), 1);
   const std::string_view inside = std::string_view((*map.begin()).key).substr(1);
@@ -111,7 +111,7 @@ TEST(LruMapTest, TakesAKeyThatBelongsToTheEntryThatGoes) {
   EXPECT_EQ(KeysOf(map), std::vector<std::string>{std::string(99, 'x')});
 }
 
-TEST(LruMapTest, KeepsMoveOnlyValuesAndKeysThatAreNoStrings) {
+TEST(LruMapTest, SupportsMoveOnlyValuesAndOtherKeys) {
   LruMap<int, std::unique_ptr<int>> map(1);
   map.Put(1, std::make_unique<int>(10));
   EXPECT_EQ(**map.Get(1), 10);
@@ -122,7 +122,7 @@ TEST(LruMapTest, KeepsMoveOnlyValuesAndKeysThatAreNoStrings) {
   EXPECT_TRUE(map.Erase(2));
 }
 
-TEST(LruMapTest, AValueStaysWhereItIsWhileOthersComeAndGo) {
+TEST(LruMapTest, AValueKeepsItsAddress) {
   LruMap<int, int> map(1000);
   map.Put(0, 7);
   int* const value = map.Get(0);
@@ -131,7 +131,7 @@ TEST(LruMapTest, AValueStaysWhereItIsWhileOthersComeAndGo) {
   EXPECT_EQ(*value, 7);
 }
 
-TEST(LruMapTest, AFullMapReusesTheNodeOfTheOneThatGoes) {
+TEST(LruMapTest, AFullMapReusesTheNodeOfTheEvictedEntry) {
   LruMap<int, int> map(3);
   for (int i = 0; i < 3; ++i) map.Put(i, i);
   for (int i = 3; i < 100; ++i) {
@@ -141,7 +141,7 @@ TEST(LruMapTest, AFullMapReusesTheNodeOfTheOneThatGoes) {
   }
 }
 
-// A key that counts how often one is made. A string would hide it.
+// A key that counts its constructions.
 struct CountedKey {
   explicit CountedKey(std::string_view t) : text(t) { ++made; }
   std::string text;
@@ -159,7 +159,7 @@ struct CountedEqual {
   bool operator()(const CountedKey& a, std::string_view b) const { return a.text == b; }
 };
 
-TEST(LruMapTest, MakesAKeyForANewEntryOnly) {
+TEST(LruMapTest, ConstructsAKeyOnlyForANewEntry) {
   LruMap<CountedKey, int, CountedHash, CountedEqual> map(1);
   const std::string_view a = "a";
   const std::string_view b = "b";
@@ -171,14 +171,14 @@ TEST(LruMapTest, MakesAKeyForANewEntryOnly) {
   EXPECT_EQ(map.Get(b), nullptr);
   EXPECT_FALSE(map.Erase(b));
   map.Put(a, 2);
-  EXPECT_EQ(CountedKey::made, 1) << "lookups and replacements make none";
+  EXPECT_EQ(CountedKey::made, 1) << "lookups and replacements construct none";
   map.Put(b, 3);
   EXPECT_EQ(CountedKey::made, 2);
   EXPECT_TRUE(map.Erase(b));
   EXPECT_EQ(CountedKey::made, 2);
 }
 
-// The obvious and slow way, to compare with.
+// A simple and slow implementation to compare with.
 class SlowLru {
  public:
   explicit SlowLru(std::size_t capacity) : capacity_(capacity) {}
@@ -212,7 +212,7 @@ class SlowLru {
   std::list<std::pair<int, int>> items_;
 };
 
-TEST(LruMapTest, DoesWhatTheObviousImplementationDoes) {
+TEST(LruMapTest, BehavesLikeASimpleImplementation) {
   Random random(20231114);
   for (std::size_t capacity : {1u, 2u, 7u, 30u}) {
     LruMap<int, int> map(capacity);
@@ -244,7 +244,7 @@ TEST(LruMapTest, DoesWhatTheObviousImplementationDoes) {
   }
 }
 
-TEST(LruMapDeathTest, RefusesACapacityOfZero) { EXPECT_DEATH(Strings map(0), "capacity > 0"); }
+TEST(LruMapDeathTest, RequiresACapacity) { EXPECT_DEATH(Strings map(0), "capacity > 0"); }
 
 }  // namespace
 }  // namespace herald

@@ -12,10 +12,10 @@ struct ReasonRow {
   int code;
 };
 
-// The one place that knows how a reason is spelled and which code goes with it.
-// Kubernetes' rows are those of apimachinery pkg/apis/meta/v1/types.go and
-// pkg/api/errors/errors.go. Mind the two that surprise: StoreReadError is
-// spelled "StorageReadError", and ServerTimeout is 500 while Timeout is 504.
+// The names and HTTP codes of all reasons. Kubernetes' are from apimachinery's
+// pkg/apis/meta/v1/types.go and pkg/api/errors/errors.go. Two are unexpected: the name of
+// StoreReadError is "StorageReadError", and the code of ServerTimeout is 500, while that of Timeout
+// is 504.
 constexpr ReasonRow kReasons[] = {
     {StatusReason::kOk, "", 200},
     {StatusReason::kUnknown, "", 500},
@@ -38,14 +38,14 @@ constexpr ReasonRow kReasons[] = {
     {StatusReason::kInternalError, "InternalError", 500},
     {StatusReason::kExpired, "Expired", 410},
     {StatusReason::kServiceUnavailable, "ServiceUnavailable", 503},
-    // No HTTP code tells these apart, and none should reach a wire by itself:
-    // whoever answers for them says InternalError or ServiceUnavailable.
+    // HTTP has no codes for these. A server does not send them, but InternalError or
+    // ServiceUnavailable.
     {StatusReason::kUnreachable, "Unreachable", 500},
     {StatusReason::kCorruption, "Corruption", 500},
     {StatusReason::kCancelled, "Cancelled", 500},
 };
 
-// Row() indexes by the enumerator's value.
+// Required by Row(), which indexes by the enumerator's value.
 constexpr bool RowsAreInOrder() {
   for (std::size_t i = 0; i < std::size(kReasons); ++i) {
     if (static_cast<std::size_t>(kReasons[i].reason) != i) return false;
@@ -73,7 +73,7 @@ StatusReason ReasonFromName(std::string_view name) {
 int DefaultHttpCode(StatusReason reason) { return Row(reason).code; }
 
 Status::Status(StatusReason reason, std::string message) {
-  // Keeps the plain "it worked" at one null pointer, however it was spelled.
+  // An ok status without a message is always a null pointer.
   if (reason == StatusReason::kOk && message.empty()) return;
   Parts parts;
   parts.reason = reason;
@@ -84,14 +84,13 @@ Status::Status(StatusReason reason, std::string message) {
 Status::Status(Parts parts) : parts_(std::make_shared<const Parts>(std::move(parts))) {}
 
 int Status::code() const {
-  // A code of 0 stays 0 in parts(), so that a changed copy with another reason
-  // gets that reason's code and not the one of the first.
+  // A code of 0 stays 0 in parts(), so that a copy with another reason has the code of that reason.
   return parts().code != 0 ? parts().code : DefaultHttpCode(reason());
 }
 
 const Status::Parts& Status::parts() const {
   if (parts_) return *parts_;
-  // Leaked on purpose, as SystemClock() is: a Status may be read at exit.
+  // Never destroyed, because a Status may be used at exit.
   static const Parts& ok = *new Parts{.reason = StatusReason::kOk,
                                       .code = 0,
                                       .message = {},
@@ -126,8 +125,7 @@ bool Status::operator==(const Status& other) const {
   if (parts_ == other.parts_) return true;
   const Parts& a = parts();
   const Parts& b = other.parts();
-  // code() rather than Parts::code: a code left out and the same one spelled
-  // out mean the same.
+  // code() and not Parts::code: 0 equals the default code.
   return a.reason == b.reason && code() == other.code() && a.message == b.message &&
          a.details == b.details && a.retry_after == b.retry_after &&
          a.continue_token == b.continue_token && a.origin == b.origin;

@@ -12,7 +12,7 @@ constexpr int kReasonCount = static_cast<int>(StatusReason::kCancelled) + 1;
 
 StatusReason ReasonAt(int i) { return static_cast<StatusReason>(i); }
 
-TEST(StatusReasonTest, EveryNamedReasonComesBackFromItsName) {
+TEST(StatusReasonTest, EveryReasonIsFoundByItsName) {
   std::set<std::string_view> names;
   for (int i = 0; i < kReasonCount; ++i) {
     const StatusReason reason = ReasonAt(i);
@@ -26,13 +26,13 @@ TEST(StatusReasonTest, EveryNamedReasonComesBackFromItsName) {
   }
 }
 
-TEST(StatusReasonTest, ANameNobodyKnowsIsUnknown) {
+TEST(StatusReasonTest, AnUnknownNameIsTheUnknownReason) {
   for (std::string_view name : {"", "notfound", "NotFound ", "Teapot", "OK", "Unknown"}) {
     EXPECT_EQ(ReasonFromName(name), StatusReason::kUnknown) << name;
   }
 }
 
-TEST(StatusReasonTest, HasTheWordsAndCodesOfKubernetes) {
+TEST(StatusReasonTest, HasTheNamesAndCodesOfKubernetes) {
   const struct {
     StatusReason reason;
     std::string_view name;
@@ -70,12 +70,12 @@ TEST(StatusReasonTest, HasTheWordsAndCodesOfKubernetes) {
   }
 }
 
-TEST(StatusReasonTest, AValueOutsideOfTheEnumIsUnknownAndNotACrash) {
+TEST(StatusReasonTest, AValueOutsideOfTheEnumIsUnknown) {
   EXPECT_EQ(ReasonName(ReasonAt(200)), "");
   EXPECT_EQ(DefaultHttpCode(ReasonAt(200)), 500);
 }
 
-TEST(StatusTest, IsOkUnlessToldOtherwise) {
+TEST(StatusTest, IsOkByDefault) {
   const Status status;
   EXPECT_TRUE(status.ok());
   EXPECT_TRUE(status.Is(StatusReason::kOk));
@@ -87,8 +87,8 @@ TEST(StatusTest, IsOkUnlessToldOtherwise) {
   EXPECT_EQ(status, Status(StatusReason::kOk, ""));
 }
 
-TEST(StatusTest, OkMayStillSayWhatItIsAbout) {
-  // The answer to a DELETE is a Status of Success with the details of the object.
+TEST(StatusTest, AnOkStatusMayHaveDetails) {
+  // The response to a DELETE is a Success with the details of the object.
   Status::Parts parts;
   parts.reason = StatusReason::kOk;
   parts.details.emplace().name = "web-1.17978a1f2b3c4d5e";
@@ -100,7 +100,7 @@ TEST(StatusTest, OkMayStillSayWhatItIsAbout) {
   EXPECT_NE(status, Status());
 }
 
-TEST(StatusTest, TakesTheCodeOfItsReasonUnlessOneWasGiven) {
+TEST(StatusTest, HasTheCodeOfItsReasonByDefault) {
   EXPECT_EQ(Status(StatusReason::kNotFound, "x").code(), 404);
   Status::Parts parts;
   EXPECT_EQ(Status(parts).code(), 500);
@@ -108,7 +108,7 @@ TEST(StatusTest, TakesTheCodeOfItsReasonUnlessOneWasGiven) {
   EXPECT_EQ(Status(parts).code(), 418);
 }
 
-TEST(StatusTest, AChangedCopyGetsTheCodeOfItsNewReason) {
+TEST(StatusTest, ACopyWithAnotherReasonHasTheCodeOfThatReason) {
   Status::Parts parts = Status(StatusReason::kNotFound, "x").parts();
   parts.reason = StatusReason::kConflict;
   EXPECT_EQ(Status(parts).code(), 409);
@@ -124,7 +124,7 @@ TEST(StatusTest, PrintsReasonCodeAndMessage) {
   EXPECT_EQ(Status(parts).ToString(), "Unknown (502): bad gateway");
 }
 
-TEST(StatusTest, EqualsByValueInEveryPart) {
+TEST(StatusTest, ComparesEveryPart) {
   Status::Parts base;
   base.reason = StatusReason::kExpired;
   base.message = "too old";
@@ -142,7 +142,7 @@ TEST(StatusTest, EqualsByValueInEveryPart) {
   EXPECT_TRUE(differs([](auto& p) { p.retry_after = std::chrono::seconds(1); }));
   EXPECT_TRUE(differs([](auto& p) { p.continue_token = "t"; }));
   EXPECT_TRUE(differs([](auto& p) { p.origin = Status::Origin::kServer; }));
-  EXPECT_FALSE(differs([](auto& p) { p.code = 410; })) << "410 is what 0 means here";
+  EXPECT_FALSE(differs([](auto& p) { p.code = 410; })) << "0 means 410 here";
 }
 
 TEST(StatusTest, CopiesShareOneImmutableValue) {
@@ -152,7 +152,7 @@ TEST(StatusTest, CopiesShareOneImmutableValue) {
   EXPECT_EQ(a, b);
 }
 
-TEST(ResultTest, HoldsAValueOrTheReasonWhyThereIsNone) {
+TEST(ResultTest, HasAValueOrAStatus) {
   Result<int> good = 7;
   ASSERT_TRUE(good.has_value());
   EXPECT_EQ(*good, 7);
@@ -164,7 +164,7 @@ TEST(ResultTest, HoldsAValueOrTheReasonWhyThereIsNone) {
   EXPECT_EQ(bad.value_or(1), 1);
 }
 
-TEST(ResultTest, GivesUpAMoveOnlyValue) {
+TEST(ResultTest, MovesOutAMoveOnlyValue) {
   Result<std::unique_ptr<int>> result = std::make_unique<int>(3);
   std::unique_ptr<int> taken = *std::move(result);
   EXPECT_EQ(*taken, 3);

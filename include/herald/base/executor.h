@@ -9,8 +9,8 @@
 
 namespace herald {
 
-// An Executor runs short tasks, at once or at a given time, on a fixed number of threads. All
-// background work of the recorder runs on one, so that a process with thousands of broadcasters
+// An Executor runs short tasks, at once or at a given time, on a fixed number of threads.
+// Background work of the library runs on one, so that a process with thousands of broadcasters
 // needs no more threads than it has cores.
 //
 // Tasks must not block: a task that waits delays all other tasks of its thread. An exception that

@@ -39,46 +39,47 @@ void WriteStatus(const Status& status, JsonWriter* writer) {
   WriteObject(ToWire(status), "Status", "v1", EventApi::kCoreV1, writer);
 }
 
-// What a document turned out to be, apart from its content.
-struct Verdict {
+// The result of decoding a document, apart from its content.
+struct DecodeResult {
   TypeMeta type;
-  std::string unreadable;  // why it is no JSON, or why its kind could not be told
-  std::string wrong;       // why its content is not what the type asks for
+  std::string unreadable;  // the error if it is not JSON or its kind is invalid
+  std::string wrong;       // the error if its content does not fit the type
 };
 
-// Reads a whole document over what *object holds already.
+// Decodes a whole document over the values of *object.
 template <typename T>
-Verdict ReadDocument(std::string_view json, EventApi api, std::vector<std::string>* field_errors,
-                     T* object) {
+DecodeResult ReadDocument(std::string_view json, EventApi api,
+                          std::vector<std::string>* field_errors, T* object) {
   JsonReader reader(json);
-  JsonComplaints complaints(field_errors);
-  Verdict verdict;
+  JsonDecodeErrors errors(field_errors);
+  DecodeResult result;
   WithApi(api, [&](auto constant) {
-    JsonDecoder<constant()>(&reader, &complaints).Document(object, &verdict.type);
+    JsonDecoder<constant()>(&reader, &errors).Document(object, &result.type);
   });
-  const std::string& unreadable = reader.ok() ? complaints.type_meta_error() : reader.error();
+  const std::string& unreadable = reader.ok() ? errors.type_meta_error() : reader.error();
   if (!unreadable.empty()) {
-    verdict.unreadable = "couldn't get version/kind; json parse error: " + unreadable;
+    result.unreadable = "couldn't get version/kind; json parse error: " + unreadable;
   } else {
-    verdict.wrong = complaints.error();
+    result.wrong = errors.error();
   }
-  return verdict;
+  return result;
 }
 
-// Why a server would not take the document for a `kind` of `api`, if so.
-Status Refusal(const Verdict& verdict, std::string_view kind, std::string_view json, EventApi api) {
-  if (!verdict.unreadable.empty()) return Unrecognized(verdict.unreadable, kind, json);
-  if (Status type = CheckType(verdict.type, kind, api, json); !type.ok()) return type;
-  return verdict.wrong.empty() ? Status() : CannotBeHandled(kind, verdict.wrong);
+// The error of a server if the document is not a valid `kind` of `api`.
+Status CheckDocument(const DecodeResult& result, std::string_view kind, std::string_view json,
+                     EventApi api) {
+  if (!result.unreadable.empty()) return Unrecognized(result.unreadable, kind, json);
+  if (Status type = CheckType(result.type, kind, api, json); !type.ok()) return type;
+  return result.wrong.empty() ? Status() : CannotBeHandled(kind, result.wrong);
 }
 
-// Reads as a server reads the body of a request for `kind`.
+// Decodes as a server decodes the body of a request for `kind`.
 template <typename T>
 Status ReadObject(std::string_view kind, std::string_view json, EventApi api,
                   std::vector<std::string>* field_errors, T* object) {
   if (std::is_same_v<T, Event> && json.size() > kMaxRequestBytes) return TooLarge();
-  const Verdict verdict = ReadDocument(json, api, field_errors, object);
-  Status refusal = Refusal(verdict, kind, json, api);
+  const DecodeResult result = ReadDocument(json, api, field_errors, object);
+  Status refusal = CheckDocument(result, kind, json, api);
   if (!refusal.ok() && field_errors != nullptr) field_errors->clear();
   return refusal;
 }
@@ -89,7 +90,7 @@ Result<T> DecodeAs(std::string_view kind, std::string_view json, EventApi api,
   Result<T> object(std::in_place);
   Status refusal = ReadObject(kind, json, api, field_errors, &*object);
   if (!refusal.ok()) object = std::move(refusal);
-  return object;  // the only return, so that the event is never moved
+  return object;  // the only return, so that the event is not moved
 }
 
 class JsonCodecImpl final : public Codec {
@@ -137,15 +138,15 @@ class JsonCodecImpl final : public Codec {
 
   std::optional<Status> DecodeStatus(std::string_view data) const override {
     WireStatus wire;
-    const Verdict verdict = ReadDocument(data, EventApi::kCoreV1, nullptr, &wire);
-    if (!verdict.unreadable.empty() || !verdict.wrong.empty()) return std::nullopt;
-    if (!IsStatus(verdict.type)) return std::nullopt;
+    const DecodeResult result = ReadDocument(data, EventApi::kCoreV1, nullptr, &wire);
+    if (!result.unreadable.empty() || !result.wrong.empty()) return std::nullopt;
+    if (!IsStatus(result.type)) return std::nullopt;
     return FromWire(std::move(wire));
   }
 
   Result<std::optional<Frame>> NextFrame(std::string_view buffer) const override {
-    // Kubernetes ends each frame with a newline and has none inside: that is enough,
-    // and far cheaper than finding the end of the object.
+    // Each frame of Kubernetes ends with a newline and has none inside. Finding it is much cheaper
+    // than finding the end of the object.
     const std::size_t end = buffer.find('\n');
     if (std::min(end, buffer.size()) > kMaxFrameBytes) return FrameTooLarge();
     if (end == std::string_view::npos) return std::optional<Frame>();
@@ -198,7 +199,7 @@ class JsonCodecImpl final : public Codec {
 }  // namespace
 
 const Codec& JsonCodec() {
-  // Never destroyed, so it is safe in static destruction.
+  // Never destroyed, so it can be used during static destruction.
   static const Codec& codec = *new JsonCodecImpl();
   return codec;
 }
@@ -223,8 +224,8 @@ void AppendObjectReferenceJson(const ObjectReference& reference, std::string* ou
 
 Status ReadEventJson(std::string_view json, EventApi api, Event* event,
                      std::vector<std::string>* field_errors) {
-  Verdict verdict = ReadDocument(json, api, field_errors, event);
-  std::string& why = verdict.unreadable.empty() ? verdict.wrong : verdict.unreadable;
+  DecodeResult result = ReadDocument(json, api, field_errors, event);
+  std::string& why = result.unreadable.empty() ? result.wrong : result.unreadable;
   return why.empty() ? Status() : Status(StatusReason::kBadRequest, std::move(why));
 }
 
@@ -232,12 +233,12 @@ bool MergeEventJson(std::string_view patch, EventApi api, Event* event) {
   JsonReader reader(patch);
   if (reader.Peek() != JsonReader::Type::kObject) return false;
   std::vector<std::string> field_errors;
-  JsonComplaints complaints(&field_errors);
+  JsonDecodeErrors errors(&field_errors);
   WithApi(api, [&](auto constant) {
-    // Without a place for kind and apiVersion they count as unknown.
-    JsonDecoder<constant(), JsonMode::kMerge>(&reader, &complaints).Document(event, nullptr);
+    // With a null type_meta, kind and apiVersion count as unknown members.
+    JsonDecoder<constant(), JsonMode::kMerge>(&reader, &errors).Document(event, nullptr);
   });
-  return reader.ok() && complaints.error().empty() && field_errors.empty();
+  return reader.ok() && errors.error().empty() && field_errors.empty();
 }
 
 }  // namespace herald

@@ -7,23 +7,22 @@
 #include "herald/api/event.h"
 #include "herald/base/status.h"
 
-// The JSON spellings for whoever works beneath Codec: patches, tables, messages.
+// Parts of the JSON codec for patches, tables and messages.
 namespace herald {
 
-// With kind and apiVersion, and without the newline that ends a response.
+// With kind and apiVersion, without a newline at the end.
 void AppendEventJson(const Event& event, EventApi api, std::string* out);
 void AppendObjectMetaJson(const ObjectMeta& metadata, std::string* out);
 void AppendObjectReferenceJson(const ObjectReference& reference, std::string* out);
 
-// Reads an event over what *event holds already. kind and apiVersion are not looked
-// at. A refusal is kBadRequest with the decoder's own words.
+// Decodes an event over the values of *event. Does not check kind and apiVersion. Errors are
+// kBadRequest with the decoder's message.
 Status ReadEventJson(std::string_view json, EventApi api, Event* event,
                      std::vector<std::string>* field_errors);
 
-// Lays a merge patch over the event: members replace, null empties, objects merge.
-// False, with *event in an undefined state, where that simple reading does not
-// settle what is meant: the patch has lists, unknown or repeated members, values of
-// wrong types or a type of its own, or is no JSON at all.
+// Applies a simple merge patch to the event: members replace, null clears, objects merge. Returns
+// false, and leaves *event in an unspecified state, for all other patches: with lists, unknown or
+// duplicate members, values of a wrong type, or a kind or apiVersion, and for invalid JSON.
 bool MergeEventJson(std::string_view patch, EventApi api, Event* event);
 
 }  // namespace herald

@@ -13,7 +13,7 @@ void AppendPath(const JsonFrame* frame, std::string* out) {
   if (frame->index >= 0) out->append("[" + std::to_string(frame->index) + "]");
 }
 
-// Go leaves the positions in lists out of this one.
+// Go omits the positions in lists here.
 void AppendFields(const JsonFrame* frame, std::string* out) {
   if (frame == nullptr) return;
   AppendFields(frame->outer, out);
@@ -28,7 +28,7 @@ bool FoldedEqual(std::string_view key, std::string_view name) {
   for (const char expected : name) {
     if (key.empty()) return false;
     char32_t c = TakeCodePoint(&key);
-    // The two letters beyond ASCII that fold into it.
+    // The two letters beyond ASCII that equal an ASCII letter.
     if (c == U'\u017f') c = 's';
     if (c == U'\u212a') c = 'k';
     if (lower(c) != lower(static_cast<unsigned char>(expected))) return false;
@@ -36,8 +36,8 @@ bool FoldedEqual(std::string_view key, std::string_view name) {
   return key.empty();
 }
 
-void JsonComplaints::WrongType(const JsonFrame& at, std::string_view found,
-                               std::string_view go_type) {
+void JsonDecodeErrors::WrongType(const JsonFrame& at, std::string_view found,
+                                 std::string_view go_type) {
   if (!wrong_type_.empty()) return;
   wrong_type_.append("json: cannot unmarshal ").append(found);
   wrong_type_.append(" into Go struct field ").append(at.go_name);
@@ -45,22 +45,22 @@ void JsonComplaints::WrongType(const JsonFrame& at, std::string_view found,
   wrong_type_.append(" of type ").append(go_type);
 }
 
-void JsonComplaints::BadTime(std::string_view why) {
+void JsonDecodeErrors::BadTime(std::string_view why) {
   if (bad_time_.empty()) bad_time_ = why;
 }
 
-// A time reads its own JSON upstream, and stops the decoder where it cannot.
-void JsonComplaints::TimeOfWrongType(const JsonFrame& at, std::string_view found) {
-  JsonComplaints inner(nullptr);
+// Upstream, a time decodes its own JSON, and an error there stops the decoder.
+void JsonDecodeErrors::TimeOfWrongType(const JsonFrame& at, std::string_view found) {
+  JsonDecodeErrors inner(nullptr);
   inner.WrongType(at, found, "string");
   BadTime(inner.wrong_type_);
 }
 
-void JsonComplaints::BadTypeMeta(std::string_view field, std::string_view found) {
+void JsonDecodeErrors::BadTypeMeta(std::string_view field, std::string_view found) {
   if (!type_meta_error_.empty()) return;
   type_meta_error_.append("json: cannot unmarshal ").append(found).append(" into Go ");
   if (field.empty()) {
-    // The type that upstream looks for the kind with has no name, so Go prints it.
+    // Upstream's type for the kind has no name, so Go prints its definition.
     type_meta_error_ +=
         "value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; "
         "Kind string \"json:\\\"kind,omitempty\\\"\" }";
@@ -69,16 +69,16 @@ void JsonComplaints::BadTypeMeta(std::string_view field, std::string_view found)
   }
 }
 
-void JsonComplaints::UnknownField(const JsonFrame* outer, std::string_view key) {
+void JsonDecodeErrors::UnknownField(const JsonFrame* outer, std::string_view key) {
   AddFieldError("unknown field ", outer, key);
 }
 
-void JsonComplaints::DuplicateField(const JsonFrame* outer, std::string_view key) {
+void JsonDecodeErrors::DuplicateField(const JsonFrame* outer, std::string_view key) {
   AddFieldError("duplicate field ", outer, key);
 }
 
-void JsonComplaints::AddFieldError(std::string_view what, const JsonFrame* outer,
-                                   std::string_view key) {
+void JsonDecodeErrors::AddFieldError(std::string_view what, const JsonFrame* outer,
+                                     std::string_view key) {
   if (field_errors_.ignored()) return;
   std::string path;
   AppendPath(outer, &path);

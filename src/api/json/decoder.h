@@ -23,23 +23,22 @@
 
 namespace herald {
 
-// The way from the top of a document to the member being read. Frames live on the
-// stack of the decoder and are looked at only when there is something to complain
-// about.
+// The path from the root of a document to the member that is being decoded. Frames are on the
+// decoder's stack and are used only for errors.
 struct JsonFrame {
   const JsonFrame* outer = nullptr;
-  std::string_view go_name;   // of the struct whose member is read
-  std::string_view field;     // that member
-  std::ptrdiff_t index = -1;  // of the element, where the member is a list
+  std::string_view go_name;   // the struct's name in Go
+  std::string_view field;     // the member's name in JSON
+  std::ptrdiff_t index = -1;  // of the element, if the member is a list
 };
 
-// What a decoder found wrong with a document that is sound JSON. Kubernetes reports
-// one thing only, in this order: a kind or apiVersion that is no text, the first
-// time that cannot be read, the first value of a wrong type.
-class JsonComplaints {
+// The errors in a document that is valid JSON. Kubernetes reports only one, in this order: a kind
+// or apiVersion that is not a string, the first invalid time, the first value of a wrong type.
+// Thread-confined.
+class JsonDecodeErrors {
  public:
-  // With `field_errors`, unknown and repeated members are collected there.
-  explicit JsonComplaints(std::vector<std::string>* field_errors) : field_errors_(field_errors) {}
+  // Unknown and duplicate members are appended to *field_errors if it is not null.
+  explicit JsonDecodeErrors(std::vector<std::string>* field_errors) : field_errors_(field_errors) {}
 
   bool wants_field_errors() const { return field_errors_.enabled(); }
 
@@ -50,7 +49,7 @@ class JsonComplaints {
   void UnknownField(const JsonFrame* outer, std::string_view key);
   void DuplicateField(const JsonFrame* outer, std::string_view key);
 
-  // Empty if all is well.
+  // Empty if there is no error.
   const std::string& type_meta_error() const { return type_meta_error_; }
   const std::string& error() const { return bad_time_.empty() ? wrong_type_ : bad_time_; }
 
@@ -63,42 +62,40 @@ class JsonComplaints {
   std::string wrong_type_;
 };
 
-// Whether Go's encoding/json, which looks for kind and apiVersion without regard to
-// case, would take `key` for `name`. REQUIRES: name is ASCII letters
+// Whether `key` equals `name` for Go's encoding/json, which ignores case when it looks for kind and
+// apiVersion. REQUIRES: name has only ASCII letters
 bool FoldedEqual(std::string_view key, std::string_view name);
 
-// How a document is laid over a value that may hold something already.
+// How a document changes a value that is already set.
 enum class JsonMode : std::uint8_t {
-  // As Go decodes: null leaves a scalar alone, and members given twice merge.
+  // As Go decodes: null does not change a scalar, and duplicate members are merged.
   kDecode,
-  // As a merge patch: null empties the member, a null label goes.
+  // As a merge patch: null clears a member and removes a label.
   kMerge,
 };
 
-// Null sets Go's pointers, maps and slices to nil; times see to it themselves. It
-// leaves everything else as it was.
+// Whether null clears a value of this type when Go decodes it: pointers, maps and slices become
+// nil. Times handle null themselves; it does not change other types.
 template <typename T>
 inline constexpr bool kGoEmptiesOnNull =
-    std::is_same_v<T, StringMap> || std::is_base_of_v<Timestamp, T> || kMayBeAbsent<T>;
+    std::is_same_v<T, StringMap> || std::is_base_of_v<Timestamp, T> || kIsOptional<T>;
 template <typename T>
 inline constexpr bool kGoEmptiesOnNull<std::vector<T>> = true;
 
-// Reads JSON in one API's spelling into our types, over the tables in fields.h.
+// Decodes JSON in one API's spelling into our types, with the tables in fields.h.
 //
-// Kubernetes writes members in the order of its declarations and ours are the
-// same, so each member is looked for where it should be. Then which one it is was
-// known to the compiler, and comparing its name is a word or two.
+// Kubernetes writes members in the order of its declarations, which is the order of our tables. So
+// the decoder first compares each key with the next name of the table. The compiler knows that
+// name, and the comparison takes one or two machine words.
 //
 // Thread-confined.
 template <EventApi kApi, JsonMode kMode = JsonMode::kDecode>
 class JsonDecoder {
  public:
-  JsonDecoder(JsonReader* reader, JsonComplaints* complaints)
-      : r_(*reader), complaints_(*complaints) {}
+  JsonDecoder(JsonReader* reader, JsonDecodeErrors* errors) : r_(*reader), errors_(*errors) {}
 
-  // Reads the document's only value into *object, its kind and apiVersion into
-  // *type_meta (null: they are members like others). The caller looks at the reader
-  // and the complaints for errors.
+  // Decodes the whole document into *object, and its kind and apiVersion into *type_meta (null:
+  // they are ordinary members). The caller checks the reader and the JsonDecodeErrors for errors.
   template <typename T>
   void Document(T* object, TypeMeta* type_meta) {
     switch (const JsonReader::Type type = r_.Peek()) {
@@ -110,7 +107,7 @@ class JsonDecoder {
         break;
       default:
         r_.SkipValue();
-        complaints_.BadTypeMeta("", JsonTypeName(type));
+        errors_.BadTypeMeta("", JsonTypeName(type));
     }
     r_.Finish();
   }
@@ -118,11 +115,11 @@ class JsonDecoder {
  private:
   using Type = JsonReader::Type;
 
-  // Which members were there already is noted in 64 bits: by position, and these.
+  // 64 bits record the members that have occurred: by position in the table, and these two.
   static constexpr std::size_t kKindBit = 62;
   static constexpr std::size_t kVersionBit = 63;
 
-  // T's members by position: their names, and a function that reads each.
+  // T's members by position: their names, and a function that decodes each.
   template <typename T, typename Indexes = std::make_index_sequence<kFieldCount<T, kApi>>>
   struct Table;
 
@@ -133,8 +130,8 @@ class JsonDecoder {
         std::get<kIndex>(FieldTable<T, kApi>::kFields).json...};
     static_assert(kSize <= kKindBit);
 
-    // Reads all members up to one that is not where the table has it: false if there
-    // is none, and the object has ended.
+    // Decodes the members that are in the order of the table. Returns false at the end of the
+    // object, and true if the next member is out of order.
     static bool ReadInOrder(JsonDecoder* decoder, T* object, JsonFrame* frame,
                             std::uint64_t* seen) {
       return (decoder->ReadIfNext<kIndex>(object, frame, seen) && ...);
@@ -159,12 +156,12 @@ class JsonDecoder {
     }
   }
 
-  // False if it was the last member. Otherwise it has been read, or another is next.
+  // Decodes the member if it is next. Returns false if it was the last one.
   template <std::size_t kIndex, typename T>
   bool ReadIfNext(T* object, JsonFrame* frame, std::uint64_t* seen) {
     constexpr std::string_view kName = std::get<kIndex>(FieldTable<T, kApi>::kFields).json;
     if (!r_.SkipExpectedKey(kName)) return true;
-    if (Seen(kIndex, seen)) complaints_.DuplicateField(frame->outer, kName);
+    if (Seen(kIndex, seen)) errors_.DuplicateField(frame->outer, kName);
     frame->field = kName;
     Member<kIndex>(object, frame);
     return r_.NextMember();
@@ -185,7 +182,7 @@ class JsonDecoder {
     return true;
   }
 
-  // Reads one member, whichever it is.
+  // Decodes the next member, whichever it is.
   template <typename T>
   void AnyMember(T* object, const JsonFrame* outer, TypeMeta* type_meta, JsonFrame* frame,
                  std::uint64_t* seen) {
@@ -194,11 +191,11 @@ class JsonDecoder {
     constexpr auto& kNames = Table<T>::kNames;
     const auto i = static_cast<std::size_t>(std::ranges::find(kNames, key) - kNames.begin());
     if (i == kNames.size()) {
-      complaints_.UnknownField(outer, key);
+      errors_.UnknownField(outer, key);
       r_.SkipValue();
       return;
     }
-    if (Seen(i, seen)) complaints_.DuplicateField(outer, kNames[i]);
+    if (Seen(i, seen)) errors_.DuplicateField(outer, kNames[i]);
     frame->field = kNames[i];
     Table<T>::Read(i, this, object, frame);
   }
@@ -210,18 +207,18 @@ class JsonDecoder {
     return before;
   }
 
-  // kind and apiVersion are read twice upstream: once by a decoder that ignores
-  // letter case, to find out what the document is, and once by the one that does
-  // not. The second one passes over "Kind", as over any unknown member.
+  // Upstream decodes kind and apiVersion twice: first with a decoder that ignores case, to find the
+  // type of the document, and then with one that does not. The second ignores "Kind" as an unknown
+  // member.
   bool TypeMember(std::string_view key, const JsonFrame* outer, TypeMeta* type_meta,
                   std::uint64_t* seen) {
     const bool is_kind = FoldedEqual(key, "kind");
     if (!is_kind && !FoldedEqual(key, "apiVersion")) return false;
     const std::string_view name = is_kind ? "kind" : "apiVersion";
     if (key != name) {
-      complaints_.UnknownField(outer, key);
+      errors_.UnknownField(outer, key);
     } else if (Seen(is_kind ? kKindBit : kVersionBit, seen)) {
-      complaints_.DuplicateField(outer, key);
+      errors_.DuplicateField(outer, key);
     }
     TypeText(name, is_kind ? &type_meta->kind : &type_meta->api_version);
     return true;
@@ -237,7 +234,7 @@ class JsonDecoder {
         break;
       default:
         r_.SkipValue();
-        complaints_.BadTypeMeta(name, JsonTypeName(type));
+        errors_.BadTypeMeta(name, JsonTypeName(type));
     }
   }
 
@@ -258,10 +255,10 @@ class JsonDecoder {
 
   void WrongType(Type found, const JsonFrame& frame, std::string_view go_type) {
     r_.SkipValue();
-    complaints_.WrongType(frame, JsonTypeName(found), go_type);
+    errors_.WrongType(frame, JsonTypeName(found), go_type);
   }
 
-  // What Go calls the type of a member; `given` where the C++ type does not tell.
+  // The name of a member's type in Go; `given` if it does not follow from the C++ type.
   template <typename T>
   static std::string GoType(std::string_view given = {}) {
     if (!given.empty()) return std::string(given);
@@ -297,7 +294,7 @@ class JsonDecoder {
     const char* const end = literal.data() + literal.size();
     const auto [parsed, error] = std::from_chars(literal.data(), end, *out);
     if (r_.ok() && (error != std::errc() || parsed != end)) {
-      complaints_.WrongType(frame, std::string("number ").append(literal), GoType<T>());
+      errors_.WrongType(frame, std::string("number ").append(literal), GoType<T>());
     }
   }
 
@@ -306,25 +303,25 @@ class JsonDecoder {
   void Value(Type type, T* out, JsonFrame& frame, std::string_view) {
     if (type != Type::kString) {
       r_.SkipValue();
-      return complaints_.TimeOfWrongType(frame, JsonTypeName(type));
+      return errors_.TimeOfWrongType(frame, JsonTypeName(type));
     }
     const std::string_view text = r_.ReadStringView();
     if (!r_.ok()) return;
     if (auto time = T::Parse(text)) {
       *out = *time;
     } else {
-      complaints_.BadTime(time.error().message());
+      errors_.BadTime(time.error().message());
     }
   }
 
   template <typename T>
-    requires kMayBeAbsent<T>
+    requires kIsOptional<T>
   void Value(Type type, T* out, JsonFrame& frame, std::string_view go_type) {
     if (!out->has_value()) out->emplace();
     Value(type, &**out, frame, go_type);
   }
 
-  // The one optional string of the tables: JSON that is kept as it came.
+  // The only optional string of the tables (fieldsV1): JSON that is kept unchanged.
   void Value(Type, std::optional<std::string>* out, JsonFrame&, std::string_view) {
     *out = r_.SkipValue();
   }
@@ -338,9 +335,9 @@ class JsonDecoder {
 
   void Value(Type type, StringMap* out, JsonFrame& frame, std::string_view) {
     if (type != Type::kObject) return WrongType(type, frame, GoType<StringMap>());
-    // A key that is in the map already is a duplicate, unless the map had keys before or loses
-    // some to nulls. Only then the keys of this object are remembered apart from it.
-    const bool reports = complaints_.wants_field_errors();
+    // A key that the map already has is a duplicate, unless the map had keys before or nulls
+    // removed some. Only in these cases the keys of this object are collected in a set.
+    const bool reports = errors_.wants_field_errors();
     const bool map_tells = kMode == JsonMode::kDecode && out->empty();
     std::set<std::string> seen;
     for (bool more = r_.BeginObject(); more; more = r_.NextMember()) {
@@ -348,14 +345,14 @@ class JsonDecoder {
       bool is_new = !reports || map_tells || seen.insert(key).second;
       const Type value_type = r_.Peek();
       if (value_type == Type::kNull && kMode == JsonMode::kMerge) {
-        if (!is_new) complaints_.DuplicateField(&frame, key);
+        if (!is_new) errors_.DuplicateField(&frame, key);
         r_.ReadNull();
         out->erase(key);
         continue;
       }
       const auto [entry, added] = out->emplace(std::move(key), std::string());
       if (map_tells) is_new = added;
-      if (!is_new) complaints_.DuplicateField(&frame, entry->first);
+      if (!is_new) errors_.DuplicateField(&frame, entry->first);
       std::string& value = entry->second;
       if (value_type == Type::kNull) {
         r_.ReadNull();
@@ -369,8 +366,8 @@ class JsonDecoder {
   template <typename T>
   void Value(Type type, std::vector<T>* out, JsonFrame& frame, std::string_view) {
     if (type != Type::kArray) return WrongType(type, frame, GoType<std::vector<T>>());
-    // A list given twice is decoded over the first one, element by element: Go
-    // reuses the memory without emptying it.
+    // A duplicate list is decoded over the first one, element by element, because Go reuses the
+    // memory without clearing it.
     std::size_t size = 0;
     const char* const start = r_.position();
     for (bool more = r_.BeginArray(); more; more = r_.NextElement()) {
@@ -394,8 +391,8 @@ class JsonDecoder {
     DropSpareRoom(out);
   }
 
-  // How many elements are to come; 0 if that is not known. Worth finding out only for what is
-  // large, and only once: what could not be counted then cannot be later.
+  // The number of elements that follow; 0 if it is unknown. Only counted for large elements, and
+  // only once, because a second attempt would fail like the first one.
   template <typename T>
   std::size_t CountFor(const std::vector<T>& list) const {
     if (!std::is_same_v<T, Event> || list.size() > kFirstGuess) return 0;
@@ -403,7 +400,7 @@ class JsonDecoder {
   }
 
   JsonReader& r_;
-  JsonComplaints& complaints_;
+  JsonDecodeErrors& errors_;
 };
 
 }  // namespace herald

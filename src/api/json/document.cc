@@ -28,14 +28,14 @@ Json::Type ScalarType(char first) {
   }
 }
 
-// Whether a number too far from 1 for a double is too large rather than too small.
-// `text` is a JSON number with a digit other than zero in it.
+// Whether a number that is out of the range of a double is too large and not too small.
+// REQUIRES: `text` is a JSON number with a digit other than zero
 bool IsHuge(std::string_view text) {
   const std::size_t e = text.find_first_of("eE");
   const std::string_view mantissa = text.substr(0, e);
   const std::size_t point = std::min(mantissa.find('.'), mantissa.size());
   const std::size_t digit = mantissa.find_first_of("123456789");
-  // Both are far below the exponents in question, 300 and more, or far above any.
+  // An approximation is enough, because such exponents are 300 or more.
   auto magnitude = static_cast<std::int64_t>(point) - static_cast<std::int64_t>(digit);
   if (e != std::string_view::npos) {
     std::string_view digits = text.substr(e + 1);
@@ -50,7 +50,8 @@ bool IsHuge(std::string_view text) {
   return magnitude > 0;
 }
 
-// Nothing if the number is beyond a double. Too small a number is zero, as in Go.
+// nullopt if the number exceeds the range of a double. A number that is too small is zero, as in
+// Go.
 std::optional<Json::Number> ParseNumber(std::string_view text) {
   const char* const end = text.data() + text.size();
   std::int64_t integer = 0;
@@ -66,8 +67,8 @@ std::optional<Json::Number> ParseNumber(std::string_view text) {
   return Json::Number(real);
 }
 
-// The shortest digits that tell a double from all others, and where its decimal
-// point stands: 0.digits * 10^point.
+// The shortest digits that identify a double, and the position of its decimal point: 0.digits *
+// 10^point.
 struct Decimal {
   std::string digits;
   int point = 0;
@@ -127,7 +128,7 @@ void AppendDouble(double value, std::string* out) {
   }
 }
 
-// As Go's fmt shows a float64.
+// As Go's fmt prints a float64.
 void AppendGoDouble(double value, std::string* out) {
   if (std::signbit(value)) out->push_back('-');
   const double magnitude = std::abs(value);
@@ -173,7 +174,7 @@ Json::Json(Json&& other) noexcept
 
 Json& Json::operator=(Json&& other) noexcept {
   if (this == &other) return *this;
-  // The other one may be a part of this one, so it is taken out before that dies.
+  // `other` may be a part of this document, so it is moved before the old children are destroyed.
   std::unique_ptr<Children> old = std::move(children_);
   type_ = std::exchange(other.type_, Type::kNull);
   changed_ = std::exchange(other.changed_, false);
@@ -187,8 +188,7 @@ Json::~Json() {
   if (children_) Dismantle(std::move(children_));
 }
 
-// Takes the document apart level by level, so that no destructor has a deep value
-// left to destroy.
+// Destroys the document level by level, so that no destructor recurses deeply.
 void Json::Dismantle(std::unique_ptr<Children> children) {
   std::vector<std::unique_ptr<Children>> doomed;
   doomed.push_back(std::move(children));
@@ -204,7 +204,7 @@ void Json::Dismantle(std::unique_ptr<Children> children) {
 }
 
 Json::Number Json::AsNumber() const {
-  // What the parser did not have to check may be beyond a double.
+  // Without check_numbers the parser accepts numbers outside the range of a double.
   return ParseNumber(text_).value_or(Number(text_.front() == '-' ? -HUGE_VAL : HUGE_VAL));
 }
 
@@ -246,7 +246,7 @@ Json Json::Clone() const {
     to->text_ = from->text_;
     if (!from->is_container()) continue;
     to->children_ = std::make_unique<Children>();
-    // All places first: the pointers to them must stay good.
+    // Allocates all elements first, because pointers to them must stay valid.
     Array& elements = to->children_->array;
     elements.resize(from->array().size());
     for (std::size_t i = 0; i < elements.size(); ++i) {
@@ -290,8 +290,8 @@ bool Json::SameScalar(const Json& other) const {
   return type_ == Type::kNumber && AsNumber() == other.AsNumber();
 }
 
-// Reads a document without recursion. Of the open containers only the innermost
-// grows, so pointers to values in the others stay good.
+// Parses a document without recursion. Only the innermost open container grows, so pointers to
+// values in the others stay valid. Thread-confined.
 class JsonParser {
  public:
   JsonParser(std::string_view text, const JsonParseOptions& options)
@@ -315,10 +315,10 @@ class JsonParser {
   struct Open {
     Json* json;
     const char* begin;
-    const std::string* key = nullptr;  // of the member being read, in an object
+    const std::string* key = nullptr;  // of the member that is being parsed, in an object
   };
 
-  // True if it stepped into a container that holds something.
+  // Returns true if the value is a container that is not empty; its first value is next.
   bool ReadValue(Json* slot) {
     const JsonReader::Type type = reader_.Peek();
     if (type == JsonReader::Type::kError) return false;
@@ -399,9 +399,10 @@ class JsonParser {
     return {begin, static_cast<std::size_t>(reader_.position() - begin)};
   }
 
-  // How many bytes of paths are built to report duplicates. A path can be half as long as the
-  // text and have a hundred thousand duplicates behind it, all of which are the same error. The
-  // shortest duplicate takes 6 bytes ("a":1,), so no path of up to 96 bytes reaches the limit.
+  // The limit for the bytes of paths that are built to report duplicates. A path can be half as
+  // long as the text and have a hundred thousand duplicates below it, which are all the same error.
+  // The shortest duplicate takes 6 bytes ("a":1,), so a path of up to 96 bytes never reaches the
+  // limit.
   static constexpr std::size_t kPathBytesPerByte = 16;
   static constexpr std::size_t kFreePathBytes = 64 << 10;
 
@@ -411,7 +412,7 @@ class JsonParser {
   const std::size_t max_path_bytes_;
   std::size_t path_bytes_ = 0;
   std::vector<Open> open_;
-  std::string number_error_;  // the first; errors of syntax come before it
+  std::string number_error_;  // the first one; syntax errors take precedence
 };
 
 Result<Json> ParseJson(std::string_view text, const JsonParseOptions& options) {
@@ -420,8 +421,8 @@ Result<Json> ParseJson(std::string_view text, const JsonParseOptions& options) {
 
 namespace {
 
-// Goes through a document in the order of its text and tells the visitor what it
-// meets; Enter() says whether to look inside.
+// Visits the values of a document in order, without recursion. Enter() returns whether to visit the
+// values of a container.
 template <typename Visitor>
 void Walk(const Json& root, Visitor visitor) {
   struct Open {
@@ -492,7 +493,7 @@ struct TextWriter {
 
 struct GoTextWriter {
   std::string& out;
-  const bool marks;  // %s: everything but strings is marked with its type
+  const bool marks;  // %s: all values except strings are marked with their type
   std::size_t depth = 0;
 
   bool Enter(const Json& json) {
@@ -542,8 +543,7 @@ struct DepthMeter {
   void Scalar(const Json&) {}
 };
 
-// What AppendAsWritten() does with the parts that were changed; the others it
-// leaves as they are.
+// The writer of AppendAsWritten(): writes changed parts and copies the others.
 struct ChangedTextWriter : TextWriter {
   std::size_t& read;
 

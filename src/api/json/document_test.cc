@@ -47,8 +47,8 @@ TEST(Json, WritesOneNormalForm) {
   for (const auto& c : kCases) EXPECT_EQ(Normal(c.text), c.normal) << c.text;
 }
 
-// The right column is what Go's encoding/json and fmt print for the same number.
-TEST(Json, SpellsNumbersAsGoDoes) {
+// The columns on the right are the output of Go's encoding/json and fmt.
+TEST(Json, WritesNumbersAsGoDoes) {
   const struct {
     std::string_view text;
     std::string_view json;
@@ -87,7 +87,7 @@ TEST(Json, SpellsNumbersAsGoDoes) {
   }
 }
 
-TEST(Json, RefusesNumbersBeyondADoubleOnlyIfItHasToKnowThem) {
+TEST(Json, RejectsNumbersOutOfRangeOnlyWithCheckNumbers) {
   for (const std::string_view text :
        {"1e309", "-1e999", "1e99999999999999999999", "0.01e400", "[1,{\"a\":2e308}]"}) {
     EXPECT_TRUE(ParseJson(text)) << text;
@@ -100,7 +100,7 @@ TEST(Json, RefusesNumbersBeyondADoubleOnlyIfItHasToKnowThem) {
   EXPECT_TRUE(ParseJson("[1e-999,1e308]", {.check_numbers = true}));
 }
 
-TEST(Json, SaysWhatIsWrongInGosWords) {
+TEST(Json, HasTheErrorsOfGo) {
   const struct {
     std::string_view text;
     std::string_view error;
@@ -119,7 +119,7 @@ TEST(Json, SaysWhatIsWrongInGosWords) {
   }
 }
 
-TEST(Json, ReportsEachRepeatedMemberOnceAndAtMostAHundred) {
+TEST(Json, ReportsEachDuplicateMemberOnceAndAtMostAHundred) {
   std::vector<std::string> errors;
   ASSERT_TRUE(ParseJson(R"({"a":[{"b":1},{"b":1,"b":2,"b":3}],"c":{"d":{"e":1,"e":1}},"a":1})",
                         {.field_errors = &errors}));
@@ -135,9 +135,9 @@ TEST(Json, ReportsEachRepeatedMemberOnceAndAtMostAHundred) {
   EXPECT_EQ(errors.size(), 100U);
 }
 
-// A path of half a megabyte with a hundred thousand duplicates behind it, and then with a hundred
-// different ones: neither builds the path each time, nor makes an error of 50 MB.
-TEST(Json, LimitsTheErrorsBehindALongPath) {
+// A path of half a megabyte with a hundred thousand duplicates below it, and then with a hundred
+// different ones: the path is not built each time, and the errors do not take 50 MB.
+TEST(Json, LimitsTheErrorsBelowALongPath) {
   const std::string name(500'000, 'n');
   std::string same = "{\"" + name + "\":{\"a\":0";
   std::string different = same;
@@ -152,7 +152,7 @@ TEST(Json, LimitsTheErrorsBehindALongPath) {
   EXPECT_LT(errors.size(), 12U);
 }
 
-TEST(Json, KeepsWhatNobodyChangedAsItWasWritten) {
+TEST(Json, KeepsTheTextOfUnchangedParts) {
   constexpr std::string_view kText =
       R"({ "z": {"b": 1.0, "a": "\u0061"}, "y": [ 1e2, {"d":1,"c":2} ], "x": "<" })";
   Json json = Parse(kText);
@@ -166,7 +166,7 @@ TEST(Json, KeepsWhatNobodyChangedAsItWasWritten) {
   EXPECT_EQ(out, R"({"y":[1e2],"z":{"b":1.0,"a":"\u0061"}})");
 }
 
-TEST(Json, ShowsItselfAsGosFmtDoes) {
+TEST(Json, PrintsAsGosFmtDoes) {
   const Json json = Parse(R"({"b":[null,"x y",true,1.5],"a":{"c":1}})");
   std::string v, s, null;
   AppendGoText(json, 'v', &v);
@@ -189,7 +189,7 @@ TEST(Json, ComparesScalarsByTextOrByValue) {
   EXPECT_FALSE(Parse("{}").SameScalar(Parse("{}")));
 }
 
-TEST(Json, CanBeMovedOutOfItself) {
+TEST(Json, CanBeAssignedFromAPartOfItself) {
   Json json = Parse(R"({"a":{"b":[1,2]}})");
   json = std::move(json.mutable_object().find("a")->second);
   std::string out;
@@ -197,16 +197,16 @@ TEST(Json, CanBeMovedOutOfItself) {
   EXPECT_EQ(out, R"({"b":[1,2]})");
 }
 
-TEST(Json, IsAsDeepAsTextMayBe) {
+TEST(Json, HasTheDepthLimitOfGo) {
   EXPECT_TRUE(ParseJson(Repeat("[", 10'000) + Repeat("]", 10'000)));
   const Result<Json> json = ParseJson(Repeat("[", 10'001) + Repeat("]", 10'001));
   ASSERT_FALSE(json);
   EXPECT_EQ(json.error().message(), "invalid character '[' exceeded max depth");
 }
 
-// Values nest deeper than text while a JSON Patch moves them about. A thread's stack
-// may be as small as 128 KiB, so nothing may recurse.
-TEST(Json, OutlivesAnyDepth) {
+// A JSON patch can nest values deeper than the parser's limit. A thread's stack may be as small as
+// 128 KiB, so no function may recurse.
+TEST(Json, HandlesAnyDepth) {
   std::thread([] {
     constexpr std::size_t kDepth = 200'000;
     Json json;

@@ -16,11 +16,10 @@
 
 namespace herald {
 
-// Writes our types as JSON in one API's spelling, member by member as the tables
-// in fields.h list them. All of it is decided at compile time, so that an event
-// becomes one straight run of copies.
+// Encodes our types as JSON in one API's spelling, in the order of the tables in fields.h. The
+// compiler resolves the tables, so that encoding an event is a sequence of copies.
 //
-// Thread-confined, like the writer it fills.
+// Thread-confined, like its writer.
 template <EventApi kApi>
 class JsonEncoder {
  public:
@@ -33,7 +32,7 @@ class JsonEncoder {
     w_.CloseObject(opened);
   }
 
-  // The members alone, for a caller that has more to put into the same object.
+  // Writes only the members, for a caller that adds more to the same object.
   template <typename T>
   void Members(const T& object) {
     MembersOf(object, std::make_index_sequence<kFieldCount<T, kApi>>());
@@ -46,12 +45,12 @@ class JsonEncoder {
   void Value(const Time& time) { Moment(time); }
   void Value(const MicroTime& time) { Moment(time); }
   template <typename T>
-    requires kMayBeAbsent<T>
+    requires kIsOptional<T>
   void Value(const T& value) {
     if (value) Value(*value);
   }
-  // The only optional string of the tables holds JSON that nobody here looks into.
-  // It may have come by protobuf and be no JSON at all, and must not break ours.
+  // The only optional string of the tables (fieldsV1) is JSON. If it was received as protobuf, it
+  // may be invalid, and then it must not make this document invalid.
   void Value(const std::optional<std::string>& raw) {
     const std::string json = raw.value_or(std::string());
     JsonReader reader(json);
@@ -81,7 +80,7 @@ class JsonEncoder {
     w_.Raw("]");
   }
 
-  // `,"name":` of a member, as its place in the table has it.
+  // The `,"name":` of a member, by its position in the table.
   template <typename T, std::size_t kIndex>
   static constexpr std::string_view Key() {
     return {kKey<T, kIndex>.data(), kKey<T, kIndex>.size()};
@@ -106,7 +105,7 @@ class JsonEncoder {
   static bool IsEmpty(const Timestamp& time) { return time.is_zero(); }
   static bool IsEmpty(const StringMap& map) { return map.empty(); }
   template <typename T>
-    requires kMayBeAbsent<T>
+    requires kIsOptional<T>
   static bool IsEmpty(const T& value) {
     return !value.has_value();
   }

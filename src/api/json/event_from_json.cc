@@ -18,14 +18,14 @@
 namespace herald {
 namespace {
 
-// As a server on amd64 converts: what is out of range becomes the smallest integer.
+// As a server on amd64 converts: numbers out of range become the smallest integer.
 std::int64_t Truncate(double value) {
   constexpr double kLimit = 9223372036854775808.0;  // 2^63
   if (value >= -kLimit && value < kLimit) return static_cast<std::int64_t>(value);
   return std::numeric_limits<std::int64_t>::min();
 }
 
-// Stops at the first complaint, in the order of the members' declarations.
+// Stops at the first error, in the order of the fields' declarations. Thread-confined, used once.
 template <EventApi kApi>
 class Converter {
  public:
@@ -33,7 +33,7 @@ class Converter {
 
   Result<Event> Convert(const Json& document) {
     Result<Event> event{Event()};
-    std::string type;  // which the URL has told already
+    std::string type;  // not used: the URL has the type
     for (const std::string_view member : {"kind", "apiVersion"}) {
       if (const Json* value = document.Find(member)) Value(*value, &type, {});
     }
@@ -97,12 +97,12 @@ class Converter {
   }
 
   template <typename T>
-    requires kMayBeAbsent<T>
+    requires kIsOptional<T>
   void Value(const Json& json, T* out, std::string_view go_type) {
     if (!json.is_null()) Value(json, &out->emplace(), go_type);
   }
 
-  // The one optional string of the tables: JSON that is kept as text.
+  // The only optional string of the tables (fieldsV1): JSON that is kept as a string.
   void Value(const Json& json, std::optional<std::string>* out, std::string_view) {
     if (!json.is_null()) AppendJson(json, &out->emplace());
   }
@@ -161,8 +161,8 @@ class Converter {
   }
 
   std::vector<std::string>* const field_errors_;
-  std::size_t unknown_bytes_ = 0;  // in field_errors_; Kubernetes limits neither these nor those
-  std::string path_;               // of the value being converted
+  std::size_t unknown_bytes_ = 0;  // in field_errors_; Kubernetes has no limit here
+  std::string path_;               // of the value that is being converted
   std::string error_;              // the first
 };
 

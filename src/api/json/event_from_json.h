@@ -9,13 +9,12 @@
 
 namespace herald {
 
-// Makes an event of a document, as Kubernetes does with the result of a strategic
-// merge patch. That is not its JSON decoder, and it is laxer in one way: a number
-// that does not fit is cut down to the size of its member (count 4294967297 is 1),
-// and 1e3 is as good as 1000. Complaints have words of their own.
+// Converts a document to an event, as Kubernetes converts the result of a strategic merge patch.
+// This is not its JSON decoder: a number that does not fit is truncated to the size of its field
+// (count 4294967297 is 1), 1e3 is accepted for 1000, and errors have other messages.
 //
-// kind and apiVersion need only be strings. Unknown members are ignored; with
-// `field_errors` they are reported there, sorted, up to StrictErrors::kMaxBytes.
+// kind and apiVersion must be strings. Unknown members are ignored and, if `field_errors` is not
+// null, reported there, sorted and up to StrictErrors::kMaxBytes.
 //
 // REQUIRES: document.is_object()
 Result<Event> EventFromJson(const Json& document, EventApi api,

@@ -20,7 +20,7 @@ void AppendVarint(std::uint64_t value, std::string* out) {
   out->push_back(static_cast<char>(value));
 }
 
-// What comes before the bytes of a field that is a string or a message.
+// The tag and length of a field that is a string or a message.
 void AppendFieldHead(int number, std::size_t bytes, std::string* out) {
   AppendVarint(
       static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(WireType::kBytes), out);
@@ -32,7 +32,7 @@ void AppendField(int number, std::string_view bytes, std::string* out) {
   out->append(bytes);
 }
 
-// What comes before and after an object in its envelope.
+// The parts of an envelope before and after the object.
 void AppendEnvelopeHead(std::string_view api_version, std::string_view kind, std::size_t bytes,
                         std::string* out) {
   std::string type;
@@ -47,7 +47,7 @@ void AppendEnvelopeTail(std::string* out) {
   AppendField(4, {}, out);  // contentType
 }
 
-// An object as runtime.Unknown: what every Kubernetes object in protobuf stands in.
+// Appends an object as runtime.Unknown, the envelope of every Kubernetes object in protobuf.
 void AppendEnvelope(std::string_view api_version, std::string_view kind, std::string_view object,
                     std::string* out) {
   out->reserve(out->size() + object.size() + api_version.size() + kind.size() + 40);
@@ -56,7 +56,7 @@ void AppendEnvelope(std::string_view api_version, std::string_view kind, std::st
   AppendEnvelopeTail(out);
 }
 
-// What an envelope of ours holds, and what a field of it holds: the first of that number.
+// The first field with this number in a message that we encoded.
 std::string_view FieldOf(std::string_view message, int number) {
   ProtobufReader reader(message);
   while (reader.NextField("message")) {
@@ -69,7 +69,7 @@ std::string_view ObjectOf(std::string_view envelope) {
   return FieldOf(envelope.substr(kProtobufMagic.size()), 2);
 }
 
-// The messages of metadata as they stand in an event and in a list of them.
+// The encoded metadata of an event and of a list.
 std::string EncodedMeta(const ObjectMeta& metadata) {
   std::string event;
   ProtobufCodec().AppendEvent({.metadata = metadata}, EventApi::kCoreV1, &event);
@@ -92,7 +92,7 @@ void JsonEventListWriter::AppendHead(const ListMeta& metadata, std::string* out)
   writer.Raw(R"({"kind":"EventList","apiVersion":")");
   writer.Raw(ApiVersionName(api_));
   writer.Raw(R"(","metadata":)");
-  JsonEncoder<EventApi::kCoreV1>(&writer).Value(metadata);  // spelled alike in both
+  JsonEncoder<EventApi::kCoreV1>(&writer).Value(metadata);  // the same in both spellings
   writer.Raw(R"(,"items":[)");
   out->append(writer.text());
 }

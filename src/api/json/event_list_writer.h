@@ -10,24 +10,23 @@
 
 namespace herald {
 
-// The documents that a server answers lists with, written item by item: ten thousand decoded
-// events at once would take more memory than the answer itself, and the answer more than a slow
-// reader should cost.
+// Writers of list responses, item by item: ten thousand decoded events would take more memory than
+// the encoded list, and the whole list more than a slow reader should cost.
 //
 //   JsonEventListWriter writer(api);
 //   writer.AppendHead(metadata, &out);
 //   for (...) writer.Append(event, &out);
 //   writer.AppendTail(&out);
 //
-// The parts may go to different strings, and the head may be made after the items. What comes out
-// is what Codec::AppendEventList() writes. All are thread-confined.
+// The parts may be appended to different strings, and the head may be written after the items. The
+// result is that of Codec::AppendEventList(). All writers are thread-confined.
 class HERALD_EXPORT JsonEventListWriter {
  public:
   explicit JsonEventListWriter(EventApi api) : api_(api) {}
   void AppendHead(const ListMeta& metadata, std::string* out) const;
   void Append(const Event& event, std::string* out);
-  // The same for an event that is stored as the protobuf of core/v1, without decoding it. False,
-  // and nothing was added, for those that have to be decoded; most have not.
+  // Appends an event that is stored as core/v1's protobuf, without decoding it. Returns false, and
+  // appends nothing, for the few events that must be decoded.
   bool AppendStored(std::string_view stored, std::string_view resource_version, std::string* out);
   static void AppendTail(std::string* out);
 
@@ -39,7 +38,7 @@ class HERALD_EXPORT JsonEventListWriter {
 // The same for a table with one row per event, as AppendTableJson() writes it.
 class HERALD_EXPORT JsonTableWriter {
  public:
-  // Ages are as seen at `now`.
+  // Ages are relative to `now`.
   JsonTableWriter(EventApi api, TableObject object, MetaVersion version, Timestamp now)
       : api_(api), object_(object), version_(version), now_(now) {}
   void AppendHead(const ListMeta& metadata, std::string* out) const;
@@ -67,8 +66,8 @@ class HERALD_EXPORT JsonPartialMetadataListWriter {
   bool first_ = true;
 };
 
-// The same in protobuf, where the length of the whole stands first: the head must be told how
-// many bytes all calls of Append() together add.
+// The same in protobuf, which begins with the length of the whole: AppendHead() needs the number of
+// bytes that all calls of Append() together append.
 class HERALD_EXPORT ProtobufEventListWriter {
  public:
   explicit ProtobufEventListWriter(EventApi api) : api_(api) {}
@@ -81,8 +80,7 @@ class HERALD_EXPORT ProtobufEventListWriter {
   std::string scratch_;  // one event
 };
 
-// A PartialObjectMetadataList in protobuf. v1beta1 has the numbers of its two fields the other
-// way round, in protobuf and for ever.
+// A PartialObjectMetadataList in protobuf. In v1beta1 the numbers of its two fields are swapped.
 class HERALD_EXPORT ProtobufPartialMetadataListWriter {
  public:
   explicit ProtobufPartialMetadataListWriter(MetaVersion version) : version_(version) {}
@@ -94,12 +92,12 @@ class HERALD_EXPORT ProtobufPartialMetadataListWriter {
   MetaVersion version_;
 };
 
-// PartialObjectMetadata in protobuf, in its envelope.
+// Appends a PartialObjectMetadata in protobuf with its envelope.
 HERALD_EXPORT void AppendPartialMetadataProtobuf(const ObjectMeta& metadata, MetaVersion version,
                                                  std::string* out);
 
-// A frame of a watch around an object that is encoded already: JSON without a newline,
-// or protobuf in its envelope.
+// Append a watch frame with an encoded object: JSON without a newline, or protobuf with its
+// envelope.
 HERALD_EXPORT void AppendJsonFrame(std::string_view type, std::string_view object,
                                    std::string* out);
 HERALD_EXPORT void AppendProtobufFrame(std::string_view type, std::string_view object,

@@ -26,7 +26,7 @@ EventList SomeEvents(int count) {
   return list;
 }
 
-TEST(EventListWriterTest, WritesWhatTheCodecsWrite) {
+TEST(EventListWriterTest, WritesTheSameAsTheCodecs) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     for (const int count : {0, 1, 2, 50}) {
       SCOPED_TRACE(count);
@@ -54,7 +54,7 @@ TEST(EventListWriterTest, WritesWhatTheCodecsWrite) {
   }
 }
 
-TEST(EventListWriterTest, WritesTheTableThatIsMadeAtOnce) {
+TEST(EventListWriterTest, WritesTheSameTableAsAppendTableJson) {
   const Timestamp now(1'700'000'100, 0);
   for (const MetaVersion version : {MetaVersion::kV1, MetaVersion::kV1Beta1}) {
     for (const TableObject object :
@@ -76,7 +76,7 @@ TEST(EventListWriterTest, WritesTheTableThatIsMadeAtOnce) {
   }
 }
 
-TEST(EventListWriterTest, AddsStoredEventsAsItAddsOthers) {
+TEST(EventListWriterTest, AppendsStoredEventsLikeDecodedOnes) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     EventList list = SomeEvents(6);
     for (std::size_t i = 0; i < list.items.size(); ++i) {
@@ -104,7 +104,7 @@ TEST(EventListWriterTest, AddsStoredEventsAsItAddsOthers) {
   }
 }
 
-TEST(EventListWriterTest, FramesAreThoseOfTheCodecs) {
+TEST(EventListWriterTest, WritesTheSameFramesAsTheCodecs) {
   const Event event = SomeEvents(1).items[0];
   for (const Codec* codec : {&JsonCodec(), &ProtobufCodec()}) {
     std::string expected;
@@ -122,8 +122,8 @@ TEST(EventListWriterTest, FramesAreThoseOfTheCodecs) {
   }
 }
 
-// The bytes by hand: k8s\0, the type, and field 1 with the metadata.
-TEST(EventListWriterTest, MetadataAloneInProtobuf) {
+// Expected bytes: k8s\0, the type, and field 1 with the metadata.
+TEST(EventListWriterTest, EncodesPartialMetadataInProtobuf) {
   ObjectMeta metadata;
   metadata.name = "a";
   std::string event;
@@ -134,7 +134,7 @@ TEST(EventListWriterTest, MetadataAloneInProtobuf) {
   ASSERT_TRUE(partial.starts_with(std::string("k8s\0\x0a", 5)));
   EXPECT_NE(partial.find(type), std::string::npos);
   EXPECT_NE(partial.find("PartialObjectMetadata"), std::string::npos);
-  // An event begins with its metadata: tag, length, message.
+  // An event begins with the tag, length and message of its metadata.
   const std::size_t in_event = event.find(std::string("\x0a\x01") + "a");
   const std::size_t in_partial = partial.find(std::string("\x0a\x01") + "a");
   ASSERT_NE(in_event, std::string::npos);
@@ -144,7 +144,7 @@ TEST(EventListWriterTest, MetadataAloneInProtobuf) {
   EXPECT_EQ(partial.substr(in_partial, length), event.substr(in_event, length));
 }
 
-TEST(EventListWriterTest, TheBetaListHasItsNumbersTheOtherWayRound) {
+TEST(EventListWriterTest, TheBetaListHasSwappedFieldNumbers) {
   ObjectMeta metadata;
   metadata.name = "a";
   ListMeta list;
@@ -159,7 +159,7 @@ TEST(EventListWriterTest, TheBetaListHasItsNumbersTheOtherWayRound) {
     writer.AppendTail(list, &out);
     return out;
   };
-  // The list's own metadata is a message that holds the version.
+  // The list's metadata is a message with the resource version.
   const std::string own = std::string("\x0a\x00\x12\x01", 4) + "7";
   const std::string v1 = written(MetaVersion::kV1);
   const std::string beta = written(MetaVersion::kV1Beta1);

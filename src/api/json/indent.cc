@@ -6,8 +6,8 @@
 namespace herald {
 namespace {
 
-// How many bytes of indentation a document may have. An element takes two bytes and more, so that
-// 8 levels never reach the limit, and of a small document none does.
+// The limit of the indentation, in bytes. An element takes at least two bytes of JSON, so that 8
+// levels never reach the limit, and a small document never does.
 constexpr std::size_t kFreeIndentBytes = 16 << 10;
 constexpr std::size_t kIndentBytesPerByte = 8;
 

@@ -8,19 +8,18 @@
 
 namespace herald {
 
-// The document with a line for each member and element, indented by two spaces a level, as Go's
-// json.Indent() writes it for people. The indentation takes at most a few times the bytes of the
-// document: a list at the bottom of 10,000 levels would take gigabytes otherwise. Beyond that the
-// text goes on without line breaks.
-// REQUIRES: `json` is valid and has no white space between its tokens; newlines at its end are
-// removed
+// Formats the document with one line per member and element and two spaces of indentation per
+// level, as Go's json.Indent() does. The indentation is limited to a few times the bytes of the
+// document, because a list below 10,000 levels would take gigabytes. After the limit there are no
+// more line breaks. REQUIRES: `json` is valid and has no white space between its tokens. Newlines
+// at its end are removed.
 HERALD_EXPORT std::string IndentJson(std::string_view json);
 
-// The same for a document that comes in pieces. Thread-confined.
+// The same for a document in pieces. Thread-confined.
 class HERALD_EXPORT JsonIndenter {
  public:
   JsonIndenter();
-  // REQUIRES: all pieces together are as above
+  // REQUIRES: all pieces together are a valid argument of IndentJson()
   void Append(std::string_view piece, std::string* out);
 
  private:
@@ -28,7 +27,7 @@ class HERALD_EXPORT JsonIndenter {
   std::size_t indent_left_;  // bytes of indentation that are still allowed
   bool in_string_ = false;
   bool escaped_ = false;  // the last character was a backslash
-  bool opened_ = false;   // it opened an object or an array, which may be empty
+  bool opened_ = false;   // it began an object or an array, which may be empty
 };
 
 }  // namespace herald

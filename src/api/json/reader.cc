@@ -12,16 +12,15 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
-// The error is the first one in the text: whatever comes later is not looked at,
-// and jumping to the end keeps every loop of a caller finite.
+// Only the first error is kept. The position is set to the end, so that all loops of callers end.
 bool JsonReader::Fail(std::string_view context) {
   if (pos_ != end_) return FailInToken(context);
   if (ok()) error_ = "unexpected end of JSON input";
   return false;
 }
 
-// Go finds out that a text has ended by looking for a space there, so inside a word,
-// a number or an escape it is that space which it complains about.
+// At the end of the text Go's scanner gets a space. So inside of a literal, a number or an escape,
+// Go reports an invalid space.
 bool JsonReader::FailInToken(std::string_view context) {
   if (!ok()) return false;
   const char found = pos_ == end_ ? ' ' : *pos_;
@@ -31,7 +30,7 @@ bool JsonReader::FailInToken(std::string_view context) {
   return false;
 }
 
-JsonReader::Type JsonReader::PeekAnyhow() {
+JsonReader::Type JsonReader::PeekSlow() {
   SkipSpace();
   const Type type = pos_ == end_ ? Type::kError : kTypes[static_cast<unsigned char>(*pos_)];
   if (type == Type::kError) Fail("looking for beginning of value");
@@ -52,8 +51,8 @@ const char* JsonReader::FindSpecialInFew(const char* p, const char* end) {
   while (end - p >= 8) {
     std::uint64_t word;
     std::memcpy(&word, p, 8);
-    // A byte's high bit is set in one of the terms if the byte is such a character.
-    // Borrows can set it wrongly, but only behind a true hit.
+    // One of the terms has a byte's high bit set if the byte is a special character. Borrows can
+    // set wrong bits, but only after a right one.
     const std::uint64_t quote = word ^ (kOnes * '"');
     const std::uint64_t backslash = word ^ (kOnes * '\\');
     const std::uint64_t hits =
@@ -117,7 +116,7 @@ bool JsonReader::NextElement() { return ExpectAfterValue(']', "after array eleme
 
 void JsonReader::KeepLongText(std::string_view text, std::string* out) { KeepText(text, out); }
 
-std::string_view JsonReader::ReadOddString() {
+std::string_view JsonReader::ReadSpecialString() {
   ++pos_;
   scratch_.clear();
   ScanString(&scratch_);
@@ -202,8 +201,7 @@ bool JsonReader::ScanEscape(std::string* out) {
   if (!ScanHex4(&unit)) return false;
   char32_t rune = unit;
   if (unit >= 0xd800 && unit < 0xe000) {
-    // Half of a surrogate pair. Unless the right other half follows it becomes
-    // U+FFFD, and what does follow is read for itself.
+    // Half of a surrogate pair. It becomes U+FFFD unless the other half follows.
     rune = 0xfffd;
     const char* const after_first = pos_;
     if (unit < 0xdc00 && end_ - pos_ >= 2 && pos_[0] == '\\' && pos_[1] == 'u') {
@@ -230,7 +228,7 @@ bool JsonReader::ScanDigits(std::string_view context) {
 bool JsonReader::ScanNumber() {
   if (*pos_ == '-') ++pos_;
   if (pos_ != end_ && *pos_ == '0') {
-    ++pos_;  // no digit may follow a leading zero; if one does, the value has ended
+    ++pos_;  // the number ends after a leading zero, even if a digit follows
   } else if (!ScanDigits("in numeric literal")) {
     return false;
   }
@@ -270,8 +268,8 @@ bool JsonReader::ReadBool() {
 std::string_view JsonReader::SkipValue() {
   SkipSpace();
   const char* const start = pos_;
-  // What is open around the current position. Not recursion: a body may nest
-  // 10,000 levels deep, and threads have small stacks.
+  // The open containers. No recursion, because a body may have 10,000 levels and threads have small
+  // stacks.
   std::vector<Type> open;
   for (;;) {
     const Type type = Peek();

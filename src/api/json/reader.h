@@ -17,15 +17,14 @@
 
 namespace herald {
 
-// A JsonReader walks through one JSON text from front to back and hands out its
-// pieces. It never builds a tree and never copies what its caller does not keep.
+// A JsonReader reads a JSON text from front to back. It builds no tree and copies only what the
+// caller keeps.
 //
-// It is ours, and not a library, because of what Kubernetes' decoder does where
-// the fast parsers do something else, and where every difference would be an
-// event refused or stored otherwise than a real API server would: bytes that are
-// no UTF-8 and halves of surrogate pairs become U+FFFD instead of errors; numbers
-// nobody reads may be of any size; 10,000 levels of nesting are fine; and what is
-// skipped is checked as carefully as what is kept, with errors in Go's words.
+// We do not use a library, because Kubernetes' decoder differs from fast parsers, and each
+// difference would reject or store an event in another way than an API server does: invalid UTF-8
+// and single surrogates become U+FFFD and are not errors; numbers that are skipped may have any
+// size; 10,000 levels of nesting are allowed; skipped values are checked like all others; and
+// errors are Go's.
 //
 //   for (bool more = reader.BeginObject(); more; more = reader.NextMember()) {
 //     std::string_view key = reader.ReadKey();
@@ -33,16 +32,16 @@ namespace herald {
 //   }
 //   if (!reader.Finish()) return reader.error();
 //
-// After the first error every call returns false, zero or nothing, so a caller
-// may look at ok() once, at the end.
+// After the first error every call returns false, zero or an empty value, so a caller may check
+// ok() once, at the end.
 //
-// Thread-confined. (Exported for client, which may be another shared library.) The text must
-// outlive the reader and all views it hands out.
+// Thread-confined. The text must outlive the reader and all views that it returns. (Exported for
+// client, which may be another shared library.)
 class HERALD_EXPORT JsonReader {
  public:
   enum class Type : std::uint8_t { kObject, kArray, kString, kNumber, kBool, kNull, kError };
 
-  // Go's encoding/json stops here as well, to protect its stack.
+  // The limit of Go's encoding/json, which protects its stack.
   static constexpr int kMaxDepth = 10'000;
 
   explicit JsonReader(std::string_view text)
@@ -51,19 +50,19 @@ class HERALD_EXPORT JsonReader {
   JsonReader(const JsonReader&) = delete;
   JsonReader& operator=(const JsonReader&) = delete;
 
-  // The type of the value that comes next, told by its first character.
+  // The type of the next value, from its first character.
   [[gnu::always_inline]] Type Peek() {
-    // White space is none of the types, and there is none in what Kubernetes writes.
+    // White space has no type. Kubernetes writes none.
     const Type type = pos_ == end_ ? Type::kError : kTypes[static_cast<unsigned char>(*pos_)];
-    return type == Type::kError ? PeekAnyhow() : type;
+    return type == Type::kError ? PeekSlow() : type;
   }
 
-  // Steps into an object: true if it has a member, whose key is next.
+  // Enters an object. Returns true if it has a member; its key is next.
   // REQUIRES: Peek() == kObject
   bool BeginObject();
-  // After a member's value: true if another member follows.
+  // Called after a member's value. Returns true if another member follows.
   [[gnu::always_inline]] bool NextMember() {
-    // Kubernetes writes no white space, so this is nearly always all there is to see.
+    // The usual case, because Kubernetes writes no white space.
     if (end_ - pos_ >= 2 && pos_[0] == ',' && pos_[1] == '"') {
       ++pos_;
       return true;
@@ -75,12 +74,11 @@ class HERALD_EXPORT JsonReader {
     }
     return NextMemberAnyhow();
   }
-  // A member's key and the colon behind it. If the key was written with escapes
-  // the view dies with the next key or string view, so copy what has to stay.
+  // Reads a member's key and the colon. If the key has escapes, the view is valid only until the
+  // next ReadKey() or ReadStringView().
   std::string_view ReadKey();
-  // Steps over the key if it is `expected`, the member that usually comes next;
-  // otherwise stays where it is. Cheaper than reading and comparing, where the compiler
-  // knows the name; so it has to be inlined, or it does not.
+  // Skips the key if it is `expected`, and reads nothing otherwise. Cheaper than reading and
+  // comparing if the compiler knows the name, which requires inlining.
   [[gnu::always_inline]] bool SkipExpectedKey(std::string_view expected) {
     const std::size_t size = expected.size();
     if (static_cast<std::size_t>(end_ - pos_) < size + 3 || pos_[size + 1] != '"' ||
@@ -91,13 +89,13 @@ class HERALD_EXPORT JsonReader {
     return true;
   }
 
-  // Steps into an array: true if it has an element, which is next.
+  // Enters an array. Returns true if it has an element, which is next.
   // REQUIRES: Peek() == kArray
   bool BeginArray();
-  // After an element: true if another one follows.
+  // Called after an element. Returns true if another one follows.
   bool NextElement();
 
-  // REQUIRES: Peek() says so
+  // REQUIRES: Peek() returned this type
   void ReadString(std::string* out) {
     const char* const start = pos_ + 1;
     const std::string_view text = ReadStringView();
@@ -105,21 +103,21 @@ class HERALD_EXPORT JsonReader {
         text.data() != start) {
       return KeepLongText(text, out);
     }
-    // Most texts are short. To copy as much as fits takes two moves, and a copy of any other
-    // size two calls. What is too much of it belongs to the rest of the document.
+    // Most strings are short. A copy of a fixed size takes two moves, a copy of the exact size two
+    // calls. The extra bytes are the following part of the document.
     std::destroy_at(out);
     std::construct_at(out, start, kShortText);
     out->erase(text.size());
   }
-  // Without a copy unless it was written with escapes; dies as ReadKey()'s does.
+  // A view without a copy unless the string has escapes; valid as long as that of ReadKey().
   std::string_view ReadStringView() {
     const char* const start = pos_ + 1;
     const char* const end = FindSpecial(start, end_);
-    if (end == end_ || *end != '"') return ReadOddString();
+    if (end == end_ || *end != '"') return ReadSpecialString();
     pos_ = end + 1;
     return {start, static_cast<std::size_t>(end - start)};
   }
-  std::string_view ReadNumber();  // as it is written
+  std::string_view ReadNumber();  // its original text
   bool ReadBool();
   void ReadNull() {
     if (left() >= 4 && std::memcmp(pos_, "null", 4) == 0) {
@@ -129,27 +127,27 @@ class HERALD_EXPORT JsonReader {
     }
   }
 
-  // Checks a value of any type and steps over it; returns its text, untouched.
+  // Checks and skips a value of any type. Returns its original text.
   std::string_view SkipValue();
 
-  // Whether the text ended, and well, after the value that was read.
+  // Returns true if there was no error and nothing follows the value.
   bool Finish();
 
-  // Where in the text the reader stands: after Peek() at the first character of a
-  // value, after a value right behind it.
+  // The position in the text: after Peek(), the first character of the value; after a value, the
+  // first one behind it.
   const char* position() const { return pos_; }
-  // How many bytes of the text come after that.
+  // The number of bytes after the position.
   std::size_t left() const { return static_cast<std::size_t>(end_ - pos_); }
 
   bool ok() const { return error_.empty(); }
-  // Why the text is no JSON, as Go's encoding/json says it.
+  // The error message of Go's encoding/json.
   const std::string& error() const { return error_; }
 
  private:
-  // What a std::string of libstdc++ holds without memory of its own.
+  // The capacity of libstdc++'s std::string without an allocation.
   static constexpr std::size_t kShortText = 15;
 
-  // By the first character of a value.
+  // Types by the first character of a value.
   static constexpr std::array<Type, 256> kTypes = [] {
     std::array<Type, 256> types{};
     types.fill(Type::kError);
@@ -163,15 +161,14 @@ class HERALD_EXPORT JsonReader {
     return types;
   }();
 
-  // Where the run of plain characters that starts at `p` ends: at a quote, a
-  // backslash, a control character or a byte beyond ASCII. Many bytes at a time,
-  // because most of an event is inside strings.
+  // Finds the first special character at or after `p`: a quote, a backslash, a control character or
+  // a byte beyond ASCII. Compares many bytes at once, because most of an event is inside strings.
   static const char* FindSpecial(const char* p, const char* end) {
 #if defined(__SSE2__)
     for (; end - p >= 16; p += 16) {
       const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
       const auto equals = [bytes](char c) { return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(c)); };
-      // Bytes beyond ASCII are less as well: they count as negative.
+      // Bytes beyond ASCII are also less, because they are negative.
       const __m128i controls = _mm_cmplt_epi8(bytes, _mm_set1_epi8(0x20));
       const __m128i special = _mm_or_si128(_mm_or_si128(equals('"'), equals('\\')), controls);
       const auto hits = static_cast<std::uint32_t>(_mm_movemask_epi8(special));
@@ -180,7 +177,7 @@ class HERALD_EXPORT JsonReader {
 #endif
     return FindSpecialInFew(p, end);
   }
-  // The same for the last few bytes, and for processors without instructions for it.
+  // The same for the last few bytes, and for processors without SSE2.
   static const char* FindSpecialInFew(const char* p, const char* end);
 
   void SkipSpace() {
@@ -188,13 +185,13 @@ class HERALD_EXPORT JsonReader {
       ++pos_;
     }
   }
-  // What the calls of these names do where white space or an error is next.
-  Type PeekAnyhow();
+  // The slow paths of Peek() and NextMember(), for white space and errors.
+  Type PeekSlow();
   bool NextMemberAnyhow();
   // Not inlined, to keep ReadString() short.
   static void KeepLongText(std::string_view text, std::string* out);
-  // A string with escapes, bytes beyond ASCII or no end.
-  std::string_view ReadOddString();
+  // Reads a string with escapes, bytes beyond ASCII or no end.
+  std::string_view ReadSpecialString();
   bool Fail(std::string_view context);
   bool FailInToken(std::string_view context);
   bool Enter();
@@ -202,19 +199,18 @@ class HERALD_EXPORT JsonReader {
   void SkipLiteral(std::string_view literal);
   bool ScanNumber();
   bool ScanDigits(std::string_view context);
-  // Reads a string whose opening quote has been passed. With `out` null it is only
-  // checked.
+  // Reads a string after its opening quote. With a null `out` the string is only checked.
   void ScanString(std::string* out);
   bool ScanEscape(std::string* out);
   bool ScanHex4(std::uint32_t* unit);
-  // Steps over one UTF-8 sequence, or one byte that begins none.
+  // Reads one UTF-8 sequence, or one byte that is not the beginning of one.
   void ScanUtf8(std::string* out);
 
   const char* const begin_;
   const char* pos_;
   const char* const end_;
   int depth_ = 0;
-  std::string scratch_;  // the last view that had to be unescaped
+  std::string scratch_;  // the last string that was unescaped
   std::string error_;
 };
 

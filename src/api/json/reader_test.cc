@@ -18,7 +18,7 @@ std::string ErrorOf(std::string_view json) {
   return reader.error();
 }
 
-TEST(JsonReader, WalksObjectsAndArraysInOrder) {
+TEST(JsonReader, ReadsObjectsAndArraysInOrder) {
   JsonReader reader(R"( {"a" : [1, -2.5e3 , "x"], "b":{} , "c" : [ ], "d":true,"e":null} )");
   std::vector<std::string> seen;
   ASSERT_EQ(reader.Peek(), Type::kObject);
@@ -50,7 +50,7 @@ TEST(JsonReader, WalksObjectsAndArraysInOrder) {
   EXPECT_EQ(seen, (std::vector<std::string>{"a", "1", "-2.5e3", "x", "b", "c", "d", "e"}));
 }
 
-TEST(JsonReader, ReadsStringsAndRepairsWhatIsNoUnicode) {
+TEST(JsonReader, ReadsStringsAndReplacesInvalidUnicode) {
   const struct {
     std::string_view json;
     std::string_view text;
@@ -80,9 +80,8 @@ TEST(JsonReader, ReadsStringsAndRepairsWhatIsNoUnicode) {
   }
 }
 
-// A quote, a backslash, a control character or a byte beyond ASCII ends the fast
-// scan, which looks at eight bytes at once; each must be seen at each position.
-TEST(JsonReader, SeesSpecialCharactersAtEveryPosition) {
+// The fast scan compares several bytes at once and must find a special character at each position.
+TEST(JsonReader, FindsSpecialCharactersAtEveryPosition) {
   for (std::size_t before = 0; before < 40; ++before) {
     const std::string padding(before, 'x');
     std::string text;
@@ -96,13 +95,13 @@ TEST(JsonReader, SeesSpecialCharactersAtEveryPosition) {
   }
 }
 
-// Short texts are copied with what stands behind them, if there is enough of it.
-TEST(JsonReader, KeepsTheTextAndNothingBehindIt) {
+// Short strings are copied together with the bytes after them, if there are enough.
+TEST(JsonReader, ReturnsNoBytesAfterAShortString) {
   for (std::size_t size = 0; size < 40; ++size) {
     for (std::size_t behind = 0; behind < 20; ++behind) {
       for (const std::size_t before : {0, 3, 15, 16, 100}) {
         const std::string text(size, 'x');
-        // From the heap and without a byte to spare, so that sanitizers see what is read.
+        // On the heap with the exact size, so that a sanitizer reports a read past the end.
         const std::string rest = "\"" + std::string(behind, ' ');
         const std::vector<char> json = [&] {
           const std::string whole = "\"" + text + rest;
@@ -113,14 +112,14 @@ TEST(JsonReader, KeepsTheTextAndNothingBehindIt) {
         ASSERT_EQ(reader.Peek(), JsonReader::Type::kString);
         reader.ReadString(&out);
         EXPECT_EQ(out, text) << size << " " << behind << " " << before;
-        EXPECT_EQ(std::string_view(out.c_str()), text) << "ends where it should";
+        EXPECT_EQ(std::string_view(out.c_str()), text) << "NUL at the end";
         EXPECT_TRUE(reader.Finish());
       }
     }
   }
 }
 
-TEST(JsonReader, ExplainsErrorsAsGoDoes) {
+TEST(JsonReader, HasTheErrorsOfGo) {
   const struct {
     std::string_view json;
     std::string_view error;
@@ -164,7 +163,7 @@ TEST(JsonReader, ExplainsErrorsAsGoDoes) {
   }
 }
 
-TEST(JsonReader, NestsTenThousandLevelsAndNoFurther) {
+TEST(JsonReader, AllowsTenThousandLevels) {
   const auto nested = [](std::size_t levels) {
     return std::string(levels, '[') + std::string(levels, ']');
   };
@@ -172,12 +171,12 @@ TEST(JsonReader, NestsTenThousandLevelsAndNoFurther) {
   EXPECT_EQ(ErrorOf(nested(JsonReader::kMaxDepth + 1)), "invalid character '[' exceeded max depth");
 }
 
-TEST(JsonReader, SkipsNumbersThatNoTypeCouldHold) {
+TEST(JsonReader, SkipsNumbersOfAnySize) {
   EXPECT_EQ(ErrorOf("1e999999"), "");
   EXPECT_EQ(ErrorOf(std::string(5000, '9')), "");
 }
 
-TEST(JsonReader, HandsOutTheTextOfWhatItSkips) {
+TEST(JsonReader, ReturnsTheTextOfASkippedValue) {
   JsonReader reader(R"({"a": {"b" :[1, "}"]} ,"c":2})");
   ASSERT_EQ(reader.Peek(), Type::kObject);
   ASSERT_TRUE(reader.BeginObject());
@@ -191,7 +190,7 @@ TEST(JsonReader, HandsOutTheTextOfWhatItSkips) {
   EXPECT_TRUE(reader.Finish());
 }
 
-TEST(JsonReader, StaysAtTheFirstError) {
+TEST(JsonReader, KeepsTheFirstError) {
   JsonReader reader("[1 2]");
   reader.Peek();
   ASSERT_TRUE(reader.BeginArray());

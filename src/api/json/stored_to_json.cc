@@ -17,15 +17,15 @@
 namespace herald {
 namespace {
 
-// How every event of a Kubernetes store begins: the magic bytes, the type "v1" "Event", and then
-// the tag of the event itself.
+// The beginning of every stored event: the magic bytes, the type "v1" "Event", and the tag of the
+// event.
 constexpr std::string_view kBeginning(
     "k8s\0\x0a\x0b\x0a\x02v1\x12\x05"
     "Event\x12",
     18);
 constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 
-// What can be done with a member.
+// The supported kinds of fields.
 enum class Kind : std::uint8_t { kText, kNumber, kMoment, kMessage, kOther };
 
 template <typename T>
@@ -33,7 +33,7 @@ struct Unwrapped {
   using Type = T;
 };
 template <typename T>
-  requires kMayBeAbsent<T>
+  requires kIsOptional<T>
 struct Unwrapped<T> {
   using Type = typename T::value_type;
 };
@@ -54,7 +54,7 @@ constexpr Kind KindOf() {
   }
 }
 
-// A moment as Kubernetes writes it. False for what needs more care.
+// Reads a time as Kubernetes writes it. Returns false for other forms.
 template <typename T>
 bool ReadMoment(std::string_view bytes, T* time) {
   ProtobufReader reader(bytes);
@@ -86,7 +86,8 @@ class StoredToJson {
   }
 
  private:
-  // A field as it stands in the message. Members are shown in another order than they come.
+  // A field of the message. JSON has another order than protobuf, so that fields are collected
+  // first.
   struct Slot {
     std::string_view bytes{};
     std::uint64_t number = 0;
@@ -97,7 +98,7 @@ class StoredToJson {
   using MemberAt = typename std::tuple_element_t<
       kIndex, std::remove_cvref_t<decltype(FieldTable<T, kApi>::kFields)>>::MemberType;
 
-  // The number under which core/v1 has a member of this API's table.
+  // The number in core/v1 of a field of this API's table.
   template <typename T, std::size_t kIndex>
   static constexpr int kStoredNumber = [] {
     constexpr auto kMember = std::get<kIndex>(FieldTable<T, kApi>::kFields).member;
@@ -117,7 +118,7 @@ class StoredToJson {
   bool MessageOf(std::string_view bytes, std::index_sequence<kIndex...>) {
     static constexpr std::array kKinds = {KindOf<MemberAt<T, kIndex>>()...};
     static constexpr std::size_t kNone = sizeof...(kIndex);
-    // By number; kNone where there is no such field.
+    // Indexed by field number; kNone for unknown fields.
     static constexpr auto kIndexes = [] {
       std::array<std::size_t, std::max({kStoredNumber<T, kIndex>...}) + 1> indexes{};
       indexes.fill(kNone);
@@ -133,7 +134,7 @@ class StoredToJson {
       Slot& slot = slots[index];
       const Kind kind = kKinds[index];
       const WireType expected = kind == Kind::kNumber ? WireType::kVarint : WireType::kBytes;
-      // What comes twice is merged, or must at least be valid both times.
+      // A field that occurs twice has to be merged, which only the decoder does.
       if (kind == Kind::kOther || slot.present || reader.wire_type() != expected) return false;
       if (kind == Kind::kNumber) {
         slot.number = reader.Varint();
@@ -161,11 +162,11 @@ class StoredToJson {
     constexpr Kind kKind = KindOf<Held>();
     constexpr auto& kField = std::get<kIndex>(FieldTable<T, kApi>::kFields);
     constexpr bool kOmit = kField.presence == Presence::kOmitEmpty;
-    if constexpr (kMayBeAbsent<Held>) {
+    if constexpr (kIsOptional<Held>) {
       static_assert(kOmit);
       if (!slot.present) return true;
     }
-    constexpr bool kOmitZero = kOmit && !kMayBeAbsent<Held>;
+    constexpr bool kOmitZero = kOmit && !kIsOptional<Held>;
     if constexpr (kKind == Kind::kText) {
       std::string_view text = slot.bytes;
       if constexpr (std::is_same_v<T, ObjectMeta>) {
@@ -203,7 +204,7 @@ bool WriteStoredEventJson(std::string_view stored, EventApi api, std::string_vie
   if (!stored.starts_with(kBeginning) || stored.size() > kMaxRequestBytes) return false;
   ProtobufReader reader(stored.substr(kBeginning.size()));
   const std::string_view event = reader.Bytes();
-  // Two empty texts end the envelope.
+  // The envelope ends with two empty strings.
   if (!reader.ok() ||
       stored.substr(kBeginning.size() + reader.read()) != std::string_view("\x1a\0\x22\0", 4)) {
     return false;

@@ -7,13 +7,13 @@
 
 namespace herald {
 
-// Writes an event that is stored as the protobuf of core/v1, envelope included, as JSON in the
-// spelling of `api` and with that resourceVersion: what decoding and encoding it would make,
-// straight from the one text to the other. A list of ten thousand events is mostly this.
+// Converts an event that is stored as core/v1's protobuf with its envelope to JSON in the spelling
+// of `api` and with this resourceVersion. The result is the same as after decoding and encoding,
+// but without an Event in between. Most of the time of a list of ten thousand events is spent here.
 //
-// It knows the members that nearly all events have. False for any other (labels, owners,
-// what is not an event at all), and then the writer holds nothing of use: the caller goes the long
-// way, which also says what is wrong.
+// It supports the fields that nearly all events have. Returns false for events with other fields
+// (labels, owners) and for invalid ones; the content of the writer is then unspecified, and the
+// caller must decode the event, which also reports errors.
 bool WriteStoredEventJson(std::string_view stored, EventApi api, std::string_view resource_version,
                           JsonWriter* writer);
 

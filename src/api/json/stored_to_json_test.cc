@@ -21,14 +21,14 @@ std::string Stored(const Event& event) {
   return stored;
 }
 
-// By decoding and encoding; empty where it cannot be decoded.
-std::string TheLongWay(const std::string& stored, EventApi api) {
+// Converts by decoding and encoding; empty if it cannot be decoded.
+std::string DecodedAndEncoded(const std::string& stored, EventApi api) {
   Result<Event> event = ProtobufCodec().DecodeEvent(stored, EventApi::kCoreV1);
   if (!event) return {};
   event->metadata.resource_version = kVersion;
   std::string json;
   JsonCodec().AppendEvent(*event, api, &json);
-  // An event by itself says what it is; one in a list does not.
+  // A single event has kind and apiVersion; an item of a list does not.
   const std::string type =
       R"({"kind":"Event","apiVersion":")" + std::string(ApiVersionName(api)) + "\",";
   EXPECT_TRUE(json.starts_with(type)) << json;
@@ -37,8 +37,8 @@ std::string TheLongWay(const std::string& stored, EventApi api) {
   return json;
 }
 
-// Empty where it does not know the way.
-std::string TheShortWay(const std::string& stored, EventApi api) {
+// Empty if WriteStoredEventJson() does not support the event.
+std::string Converted(const std::string& stored, EventApi api) {
   JsonWriter writer;
   if (!WriteStoredEventJson(stored, api, kVersion, &writer)) return {};
   return std::string(writer.text());
@@ -68,13 +68,13 @@ struct Change {
   std::function<void(Event&)> apply;
 };
 
-TEST(StoredToJsonTest, WritesWhatTheLongWayWrites) {
+TEST(StoredToJsonTest, WritesTheSameAsDecodingAndEncoding) {
   const std::vector<Change> changes = {
-      {"as it is", [](Event&) {}},
-      {"nothing in it", [](Event& e) { e = Event(); }},
-      {"a version of its own", [](Event& e) { e.metadata.resource_version = "1"; }},
+      {"unchanged", [](Event&) {}},
+      {"empty", [](Event& e) { e = Event(); }},
+      {"with a resource version", [](Event& e) { e.metadata.resource_version = "1"; }},
       {"no creation", [](Event& e) { e.metadata.creation_timestamp = Time(); }},
-      {"made-up name", [](Event& e) { e.metadata.generate_name = "web-"; }},
+      {"generated name", [](Event& e) { e.metadata.generate_name = "web-"; }},
       {"generation", [](Event& e) { e.metadata.generation = -1; }},
       {"going",
        [](Event& e) {
@@ -101,12 +101,12 @@ TEST(StoredToJsonTest, WritesWhatTheLongWayWrites) {
       Event event = Usual();
       change.apply(event);
       const std::string stored = Stored(event);
-      EXPECT_EQ(TheShortWay(stored, api), TheLongWay(stored, api));
+      EXPECT_EQ(Converted(stored, api), DecodedAndEncoded(stored, api));
     }
   }
 }
 
-TEST(StoredToJsonTest, LeavesWhatItDoesNotKnowToTheLongWay) {
+TEST(StoredToJsonTest, RejectsEventsWithUnsupportedFields) {
   const std::vector<Change> changes = {
       {"labels", [](Event& e) { e.metadata.labels["a"] = "b"; }},
       {"annotations", [](Event& e) { e.metadata.annotations["a"] = "b"; }},
@@ -118,7 +118,7 @@ TEST(StoredToJsonTest, LeavesWhatItDoesNotKnowToTheLongWay) {
     SCOPED_TRACE(change.name);
     Event event = Usual();
     change.apply(event);
-    EXPECT_EQ(TheShortWay(Stored(event), EventApi::kCoreV1), "");
+    EXPECT_EQ(Converted(Stored(event), EventApi::kCoreV1), "");
   }
   std::string json;
   JsonCodec().AppendEvent(Usual(), EventApi::kCoreV1, &json);
@@ -127,13 +127,13 @@ TEST(StoredToJsonTest, LeavesWhatItDoesNotKnowToTheLongWay) {
   const std::string stored = Stored(Usual());
   for (const std::string& text : {std::string(), json, other_api, stored + '\0',
                                   stored.substr(0, stored.size() - 1), stored.substr(0, 18)}) {
-    EXPECT_EQ(TheShortWay(text, EventApi::kCoreV1), "");
+    EXPECT_EQ(Converted(text, EventApi::kCoreV1), "");
   }
 }
 
-// Whatever the bytes are: where both ways lead somewhere they lead to the same place, and where
-// the long one does not, neither does the short one.
-TEST(StoredToJsonTest, AgreesWithTheLongWayAboutDamagedEvents) {
+// For any bytes: if both conversions succeed, the results are equal, and if decoding fails, the
+// conversion fails, too.
+TEST(StoredToJsonTest, AgreesWithDecodingForDamagedEvents) {
   Random random(7);
   Event event = Usual();
   event.series = EventSeries{.count = 7, .last_observed_time = MicroTime(1'700'000'000, 5'000)};
@@ -144,17 +144,17 @@ TEST(StoredToJsonTest, AgreesWithTheLongWayAboutDamagedEvents) {
     std::string damaged = whole;
     for (std::uint64_t n = random.Next() % 3 + 1; n > 0; --n) {
       const std::size_t at = random.Next() % damaged.size();
-      // Small numbers are tags and lengths.
+      // Small numbers are tags and lengths, so they are used more often.
       damaged[at] = static_cast<char>(random.Next() % (n == 1 ? 256 : 32));
     }
     for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
-      const std::string short_way = TheShortWay(damaged, api);
-      if (short_way.empty()) continue;
+      const std::string converted = Converted(damaged, api);
+      if (converted.empty()) continue;
       ++both;
-      ASSERT_EQ(short_way, TheLongWay(damaged, api)) << testing::PrintToString(damaged);
+      ASSERT_EQ(converted, DecodedAndEncoded(damaged, api)) << testing::PrintToString(damaged);
     }
   }
-  EXPECT_GT(both, 1'000) << "most damage is to texts";
+  EXPECT_GT(both, 1'000) << "most damage is in strings";
 }
 
 }  // namespace

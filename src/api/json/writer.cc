@@ -12,8 +12,7 @@ namespace {
 // The longest escape, \u2028, for one byte.
 constexpr std::size_t kMaxEscape = 6;
 
-// What stands for an ASCII character in a string: 0 for itself, 'u' for \u00xx,
-// any other letter behind a backslash.
+// The escapes of ASCII characters: 0 for none, 'u' for \u00xx, other letters follow a backslash.
 constexpr std::array<char, 128> kEscapes = [] {
   std::array<char, 128> escapes{};
   for (int c = 0; c < 0x20; ++c) escapes[static_cast<std::size_t>(c)] = 'u';
@@ -47,22 +46,22 @@ char* PutEscape(unsigned char c, char* to) {
   return to;
 }
 
-// One high bit for each byte that IsPlain() denies, exact up to the first of them
-// (borrows can only set a bit behind a true one).
+// Sets the high bit of each byte that is not plain. Only the first such bit is reliable, because
+// borrows can set bits after it.
 std::uint64_t FindNotPlain(std::uint64_t word) {
   constexpr std::uint64_t kOnes = 0x0101010101010101;
   constexpr std::uint64_t kHighs = 0x8080808080808080;
   const auto equals = [word](char c) {
     return (word ^ (kOnes * static_cast<unsigned char>(c))) - kOnes;
   };
-  // '<' and '>' differ in one bit, so one test serves both.
+  // '<' and '>' differ in one bit, so one test finds both.
   const std::uint64_t angles = ((word | kOnes * 2) ^ (kOnes * '>')) - kOnes;
   return (equals('"') | equals('\\') | equals('&') | angles | (word - kOnes * 0x20) | word) &
          kHighs;
 }
 
-// Copies characters that need no escape and returns where it stopped in `from`.
-// May write up to seven bytes more than it copies.
+// Copies characters that need no escape and returns the end of the copied part of `from`. May write
+// up to seven bytes more than it copies.
 const char* CopyPlain(const char* from, const char* end, char** to) {
   char* out = *to;
   while (end - from >= 8) {

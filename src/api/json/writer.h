@@ -12,21 +12,18 @@
 
 namespace herald {
 
-// Appends `text` as a JSON string, quotes included, with exactly the escapes that
-// Go's encoding/json writes: also for < > & and the two line separators, which
-// would be dangerous inside a page of HTML, and \ufffd for each byte that is no
+// Appends `text` as a JSON string with quotes and with the escapes of Go's encoding/json: also for
+// < > & and the two line separators, which are unsafe in HTML, and \ufffd for each byte of invalid
 // UTF-8.
 HERALD_EXPORT void AppendJsonString(std::string_view text, std::string* out);
 
-// Appends a JSON text without the white space between its tokens and with < > &
-// and the line separators escaped, as Go writes a value that was kept as raw JSON.
-// REQUIRES: `json` is valid JSON
+// Appends a JSON document without white space between its tokens and with < > & and the line
+// separators escaped, as Go writes a json.RawMessage. REQUIRES: `json` is valid JSON
 void AppendCompactJson(std::string_view json, std::string* out);
 
-// A JsonWriter collects the text of one document. It exists for speed: room is
-// asked for once per member instead of once per byte, and most events fit into the
-// buffer that comes with it, so that the caller's string is allocated once, at its
-// final size.
+// A JsonWriter builds one document. It is faster than appending to a string: it checks the capacity
+// once per member and not once per byte, and most events fit into its own buffer, so that the
+// caller's string is allocated once, with the final size.
 //
 // Thread-confined. (Exported for record, which may be another shared library.)
 class HERALD_EXPORT JsonWriter {
@@ -38,12 +35,12 @@ class HERALD_EXPORT JsonWriter {
   std::string_view text() const { return {begin_, size()}; }
   std::size_t size() const { return static_cast<std::size_t>(pos_ - begin_); }
 
-  // Makes room for `bytes`. The calls below that say so rely on it.
+  // Reserves `bytes` bytes for calls of Put().
   void Ensure(std::size_t bytes) {
     if (static_cast<std::size_t>(end_ - pos_) < bytes) Grow(bytes);
   }
 
-  // REQUIRES: Ensure() made room
+  // REQUIRES: Ensure() has reserved a byte
   void Put(char c) { *pos_++ = c; }
   void Put(std::string_view literal) {
     std::memcpy(pos_, literal.data(), literal.size());
@@ -52,7 +49,7 @@ class HERALD_EXPORT JsonWriter {
   char* pos() { return pos_; }
   void set_pos(char* pos) { pos_ = pos; }
 
-  // These make room for themselves.
+  // These reserve their bytes themselves.
   void Raw(std::string_view text) {
     Ensure(text.size());
     Put(text);
@@ -63,8 +60,8 @@ class HERALD_EXPORT JsonWriter {
     pos_ = std::to_chars(pos_, end_, value).ptr;
   }
 
-  // Members are written as `,"key":value`. CloseObject() turns the first comma
-  // into the opening brace, so that nobody needs to know which member is first.
+  // Members are written as `,"key":value`. CloseObject() replaces the first comma by the opening
+  // brace, so that callers need not know which member is the first.
   std::size_t OpenObject() const { return size(); }
   void CloseObject(std::size_t opened) {
     Ensure(2);
@@ -76,7 +73,7 @@ class HERALD_EXPORT JsonWriter {
  private:
   void Grow(std::size_t bytes);
 
-  // Room for nearly every event: they are 600 to 2,000 bytes long.
+  // Enough for nearly every event: most have 600 to 2,000 bytes.
   static constexpr std::size_t kInlineBytes = 4096;
   char inline_[kInlineBytes];
   std::unique_ptr<char[]> heap_;

@@ -35,8 +35,8 @@ TEST(AppendJsonString, EscapesAsGoDoes) {
   for (const auto& c : kCases) EXPECT_EQ(Written(c.text), c.json);
 }
 
-// Eight bytes are looked at together: every character that needs an escape must be
-// found at every position among those that do not.
+// The writer checks eight bytes at once and must find each character that needs an escape at each
+// position.
 TEST(AppendJsonString, FindsEveryCharacterAtEveryPosition) {
   for (int byte = 0; byte < 0x80; ++byte) {
     const std::string c(1, static_cast<char>(byte));
@@ -49,7 +49,7 @@ TEST(AppendJsonString, FindsEveryCharacterAtEveryPosition) {
   }
 }
 
-TEST(JsonWriter, GrowsBeyondItsOwnBuffer) {
+TEST(JsonWriter, GrowsOverItsOwnBuffer) {
   JsonWriter writer;
   std::string expected;
   for (int i = 0; i < 2000; ++i) {
@@ -73,7 +73,7 @@ TEST(JsonWriter, WritesObjectsWithAndWithoutMembers) {
   EXPECT_EQ(writer.text(), R"({"a":{},"b":-9223372036854775808})");
 }
 
-TEST(AppendCompactJson, DropsSpaceBetweenTokensOnly) {
+TEST(AppendCompactJson, RemovesWhiteSpaceBetweenTokensOnly) {
   std::string out;
   AppendCompactJson(" { \"a b\" : [ 1 ,\t\"<\\\" \u2028\" ]\n} ", &out);
   EXPECT_EQ(out, R"({"a b":[1,"\u003c\" \u2028"]})");

@@ -6,7 +6,7 @@
 
 namespace herald::strategic {
 
-// The directives of a strategic merge patch; strategic_merge.h says what each one does.
+// The directives of a strategic merge patch; strategic_merge.h describes them.
 inline constexpr std::string_view kDirective = "$patch";
 inline constexpr std::string_view kRetainKeys = "$retainKeys";
 inline constexpr std::string_view kDeleteFrom = "$deleteFromPrimitiveList";

@@ -10,9 +10,8 @@
 
 namespace herald {
 
-// What ApplyPatch() promises, for every patch: the event is written as JSON, the
-// document patched, and an event made of the result. Short cuts in ApplyPatch() are
-// held against it by the tests.
+// The reference implementation of ApplyPatch(): encodes the event as JSON, patches the document and
+// decodes the result. Tests compare the fast path of ApplyPatch() with it.
 Result<Event> ApplyPatchGenerically(const Event& event, EventApi api, PatchType type,
                                     std::string_view patch, std::vector<std::string>* field_errors);
 

@@ -23,14 +23,15 @@ Status Crash() {
                 "Internal error occurred: this JSON patch crashes the Kubernetes API server");
 }
 
-// The work of a patch that does not show in its size: elements of a list that move when others
-// are inserted before them or removed, and white space that is read again with each copy. A body
-// of 3 MiB can ask for ten billion units, and then a real server reaches its own time limit, with
-// this response. A unit takes about 5 ns. An operation has at least 30 bytes, so that no patch of
-// a list of up to 100 elements reaches the limit, nor one that inserts 800 elements at its front.
+// Limits for work that is not proportional to the size of a patch: elements of a list that move
+// when others are inserted before them or removed, and white space that is read again with each
+// copy. A body of 3 MiB can cause ten billion units; a real server then reaches its time limit and
+// sends the same response. A unit takes about 5 ns. An operation has at least 30 bytes, so that no
+// patch of a list of up to 100 elements reaches the limit, nor one that inserts 800 elements at its
+// front.
 constexpr std::uint64_t kFreeWork = 256 * 1024;
-constexpr std::uint64_t kWorkPerByte = 4;  // of the patch and of the document
-// A byte to read is cheaper than an element to move.
+constexpr std::uint64_t kWorkPerByte = 4;  // byte of the patch and of the document
+// Reading a byte is cheaper than moving an element.
 constexpr std::uint64_t kReadBytesPerUnit = 4;
 
 Status OutOfTime() {
@@ -39,7 +40,7 @@ Status OutOfTime() {
                 "exceeded");
 }
 
-// One part of a path: ~1 stands for a slash and ~0 for a tilde.
+// Unescapes one part of a path: ~1 is a slash and ~0 a tilde.
 std::string DecodeKey(std::string_view part) {
   std::string key;
   key.reserve(part.size());
@@ -55,10 +56,10 @@ std::string DecodeKey(std::string_view part) {
   return key;
 }
 
-// A decimal integer with any sign, as Go's strconv.Atoi takes it.
+// A decimal integer with an optional sign, as in Go's strconv.Atoi.
 struct Index {
   std::int64_t value = 0;
-  std::string error;  // empty if it is one
+  std::string error;  // empty if it is valid
 };
 
 Index ParseIndex(std::string_view key) {
@@ -80,20 +81,20 @@ std::string InvalidIndex(std::int64_t index) {
   return "Unable to access invalid index: " + std::to_string(index) + ": invalid index referenced";
 }
 
-// Where an operation works: a container and what its last key means there.
+// The target of an operation: a container and the last key of the path.
 struct Place {
-  Json* container = nullptr;  // null: there is no such path
+  Json* container = nullptr;  // null: the path does not exist
   std::string key;
 };
 
-// What was found at a place. In an object a missing member is found, as null.
+// The value at a place. A missing member of an object is found as null.
 struct Found {
-  Json* value = nullptr;  // null: missing, or (with `error` empty) no such member
+  Json* value = nullptr;  // null: an error, or (with an empty `error`) a missing member
   std::string error;
 };
 
-// The library tells a null that an operation brought along from one that was in the
-// document. Here the first kind is written out and the second has no text at all.
+// The library distinguishes a null that an operation added from one of the document. Here the first
+// has a text and the second has none.
 Json NewNull() { return Json::Scalar("null"); }
 bool IsNewNull(const Json& json) { return json.is_null() && !json.text().empty(); }
 
@@ -122,15 +123,15 @@ class JsonPatcher {
  private:
   using Operation = Status (JsonPatcher::*)(const Json& operation);
 
-  // The member if it is a string.
+  // The member; nullopt unless it is a string.
   static std::optional<std::string> Text(const Json& operation, std::string_view name) {
     const Json* const member = operation.Find(name);
     if (member == nullptr || member->type() != Json::Type::kString) return std::nullopt;
     return member->AsString();
   }
 
-  // Why there is no such text, in the library's words.
-  static std::string WhyNoText(const Json& operation, std::string_view name) {
+  // The library's error for a missing string.
+  static std::string MissingString(const Json& operation, std::string_view name) {
     const Json* const member = operation.Find(name);
     if (member == nullptr || member->is_null()) {
       return (name == "path" ? "operation missing path field" : "operation, missing from field") +
@@ -146,7 +147,7 @@ class JsonPatcher {
     return value->is_null() ? NewNull() : value->Clone();
   }
 
-  // Walks to the container that the last part of the path names something in.
+  // Finds the container of the last part of the path.
   Place Find(std::string_view path) {
     const std::size_t slash = path.find('/');
     if (slash == std::string_view::npos) return {};
@@ -156,14 +157,14 @@ class JsonPatcher {
       Json* const next = Get(container, DecodeKey(path.substr(0, end))).value;
       if (next == nullptr || !next->is_container()) return {};
       container = next;
-      LookInto(container);
+      MarkDecoded(container);
       path.remove_prefix(end + 1);
     }
     return {container, DecodeKey(path)};
   }
 
-  // The library decodes what it looks into, and from then on writes it anew.
-  static void LookInto(Json* container) {
+  // The library decodes the containers on the path and later encodes them again, in normal form.
+  static void MarkDecoded(Json* container) {
     if (container->is_object()) {
       container->mutable_object();
     } else {
@@ -185,7 +186,7 @@ class JsonPatcher {
     return {&elements[static_cast<std::size_t>(index.value + (index.value < 0 ? size : 0))], {}};
   }
 
-  // Empty if it worked.
+  // Returns an error, or an empty string.
   std::string Insert(const Place& place, Json value) {
     if (place.container->is_object()) {
       place.container->mutable_object()[place.key] = std::move(value);
@@ -253,7 +254,8 @@ class JsonPatcher {
   Status Replace(const Json& operation) {
     const std::optional<std::string> path = Text(operation, "path");
     if (!path) {
-      return Invalid("replace operation failed to decode path: " + WhyNoText(operation, "path"));
+      return Invalid("replace operation failed to decode path: " +
+                     MissingString(operation, "path"));
     }
     if (path->empty()) return ReplaceDocument(operation);
     const Place place = Find(*path);
@@ -280,7 +282,7 @@ class JsonPatcher {
     if (!value.is_container()) {
       return Invalid("replace operation value must be object or array: %!w(<nil>)");
     }
-    LookInto(&value);
+    MarkDecoded(&value);
     document_ = std::move(value);
     return Status();
   }
@@ -288,7 +290,7 @@ class JsonPatcher {
   Status Move(const Json& operation) {
     const std::optional<std::string> from = Text(operation, "from");
     if (!from) {
-      return Invalid("move operation failed to decode from: " + WhyNoText(operation, "from"));
+      return Invalid("move operation failed to decode from: " + MissingString(operation, "from"));
     }
     const Place source = Find(*from);
     if (source.container == nullptr) {
@@ -306,7 +308,7 @@ class JsonPatcher {
     }
     const std::optional<std::string> path = Text(operation, "path");
     if (!path) {
-      return Invalid("move operation failed to decode path: " + WhyNoText(operation, "path"));
+      return Invalid("move operation failed to decode path: " + MissingString(operation, "path"));
     }
     const Place target = Find(*path);
     if (target.container == nullptr) {
@@ -322,7 +324,7 @@ class JsonPatcher {
   Status Copy(const Json& operation) {
     const std::optional<std::string> from = Text(operation, "from");
     if (!from) {
-      return Invalid("copy operation failed to decode from: " + WhyNoText(operation, "from"));
+      return Invalid("copy operation failed to decode from: " + MissingString(operation, "from"));
     }
     const Place source = Find(*from);
     if (source.container == nullptr) {
@@ -348,8 +350,8 @@ class JsonPatcher {
     return Status();
   }
 
-  // Counts the bytes that a copy adds, and refuses too many of them: each copy may
-  // double the document, so 30 of them would make gigabytes out of a kilobyte.
+  // Limits the bytes that copies add: each copy may double the document, so that 30 copies would
+  // turn a kilobyte into a terabyte.
   Status Duplicate(const Json* value, Json* duplicate) {
     if (value == nullptr || (value->is_null() && !IsNewNull(*value))) return Status();
     std::string& text = storage_.emplace_back();
@@ -370,7 +372,7 @@ class JsonPatcher {
   Status Test(const Json& operation) {
     const std::optional<std::string> path = Text(operation, "path");
     if (!path) {
-      return Invalid("test operation failed to decode path: " + WhyNoText(operation, "path"));
+      return Invalid("test operation failed to decode path: " + MissingString(operation, "path"));
     }
     const Json* const value = operation.Find("value");
     Found found = {&document_, {}};
@@ -399,8 +401,7 @@ class JsonPatcher {
     return Status();
   }
 
-  // Compares as the library does; nothing where it crashes: lists in which either
-  // side has a null.
+  // Compares as the library does; nullopt where it panics: lists in which either side has a null.
   static std::optional<bool> Equal(Json* document, const Json* value) {
     if (value == nullptr) return false;
     std::vector<std::pair<Json*, const Json*>> pending = {{document, value}};
@@ -468,8 +469,8 @@ Status ApplyJsonPatch(const Json& patch, Json* document, std::deque<std::string>
 
 namespace {
 
-// Reads a patch as kube-apiserver does to validate it: member by member, into a
-// type that has op, path, from and value.
+// Decodes a patch as kube-apiserver does to validate it, into a type with op, path, from and value.
+// Thread-confined, used once.
 class OperationChecker {
  public:
   OperationChecker(std::string_view patch, std::vector<std::string>* field_errors)
@@ -533,7 +534,7 @@ class OperationChecker {
     for (const std::string& error : errors) field_errors_.Add("json patch " + error);
   }
 
-  // Steps over a value of a type that is only right if it is null.
+  // Skips a value of a wrong type; only null is valid.
   void Skip(std::string_view into, JsonReader::Type type) {
     reader_.SkipValue();
     if (!reader_.ok() || type == JsonReader::Type::kNull || !error_.empty()) return;

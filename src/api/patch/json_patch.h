@@ -10,27 +10,27 @@
 
 namespace herald {
 
-// Applies an RFC 6902 JSON Patch with the habits of the library that kube-apiserver
-// uses (evanphx/json-patch v4), several of which the RFC does not know:
+// Applies an RFC 6902 JSON patch like kube-apiserver's library (evanphx/json-patch v4), which
+// differs from the RFC:
 //
-//   indexes    may be negative and then count from the end; "-" only adds
-//   replace    adds a member that is missing, but no element
-//   test       takes a missing member for null, and compares scalars as they are
-//              written: "a" and "\u0061" differ, and so do 1 and 1.0
-//   value      where it is missing it counts as null
+//   indexes    may be negative and count from the end; "-" is valid only in add
+//   replace    adds a missing member, but not a missing element
+//   test       a missing member equals null; scalars are compared by their text, so
+//              that "a" and "\u0061" are different, and 1 and 1.0 are, too
+//   value      counts as null if it is missing
 //   path ""    is the document for test and replace, and an error for the others
 //
-// A patch that is none is kBadRequest, one with more than kMaxJsonPatchOperations
-// kRequestEntityTooLarge, an operation that fails kInvalid with the library's words.
-// The library crashes on some patches; those are kInternalError here, as they are
-// when a server survives the crash. One that costs too much work is kTimeout.
+// Errors: kBadRequest if it is not a JSON patch, kRequestEntityTooLarge for more than
+// kMaxJsonPatchOperations, kInvalid with the library's message if an operation fails, kTimeout if
+// it needs too much work, and kInternalError for patches on which the library panics, as a server
+// responds then.
 //
-// `storage` receives the text of what is copied and must live as long as *document.
-// With an error *document is in an undefined state.
+// `storage` receives the text of copied values and must outlive *document. After an error the state
+// of *document is unspecified.
 Status ApplyJsonPatch(const Json& patch, Json* document, std::deque<std::string>* storage);
 
-// What a server that validates fields checks beforehand: the types of op, path and
-// from, as kBadRequest; unknown and repeated members are added to `field_errors`.
+// The check of a server with field validation before it applies the patch: op, path and from of a
+// wrong type are kBadRequest; unknown and duplicate members are appended to `field_errors`.
 Status CheckJsonPatch(std::string_view patch, std::vector<std::string>* field_errors);
 
 }  // namespace herald

@@ -79,7 +79,7 @@ TEST(JsonPatch, CountsIndexesFromEitherEnd) {
   });
 }
 
-TEST(JsonPatch, TestComparesAsItIsWritten) {
+TEST(JsonPatch, TestComparesTheTextOfScalars) {
   constexpr std::string_view kFailed = "testing value /a failed: test failed";
   Check({
       {R"({"a":1})", R"([{"op":"test","path":"/a","value":1.0}])", kFailed},
@@ -94,7 +94,7 @@ TEST(JsonPatch, TestComparesAsItIsWritten) {
       {R"({"a":1})", R"([{"op":"test","path":"/a"}])", kFailed},
       {R"({"a":{"b":null}})", R"([{"op":"test","path":"/a","value":{"b":null}}])",
        R"({"a":{"b":null}})"},
-      // A null that an operation has added is another null than one that was there.
+      // A null that an operation added differs from one of the document.
       {R"({"a":{}})",
        R"([{"op":"add","path":"/a/b","value":null},{"op":"test","path":"/a","value":{"b":null}}])",
        kFailed},
@@ -105,7 +105,7 @@ TEST(JsonPatch, TestComparesAsItIsWritten) {
   });
 }
 
-TEST(JsonPatch, RefusesWhatDoesNotApply) {
+TEST(JsonPatch, RejectsOperationsThatDoNotApply) {
   Check({
       {"{}", R"([{"op":"add","path":"/a/b","value":1}])",
        "add operation does not apply: doc is missing path: \"/a/b\": missing value"},
@@ -135,7 +135,7 @@ TEST(JsonPatch, RefusesWhatDoesNotApply) {
   });
 }
 
-TEST(JsonPatch, AnswersWhereKubernetesCrashes) {
+TEST(JsonPatch, ReturnsInternalErrorWhereKubernetesPanics) {
   for (const std::string_view patch :
        {R"([{"op":"replace","path":""}])", R"([{"op":"test","path":""}])",
         R"([{"op":"test","path":"/a","value":[1,null]}])"}) {
@@ -170,7 +170,7 @@ TEST(JsonPatch, LimitsOperations) {
             "got 10001");
 }
 
-TEST(JsonPatch, LimitsWhatCopiesAdd) {
+TEST(JsonPatch, LimitsTheBytesThatCopiesAdd) {
   std::string patch = "[";
   for (int i = 0; i < 40; ++i) patch += R"({"op":"copy","from":"/a","path":"/a/-"},)";
   patch.back() = ']';
@@ -178,7 +178,7 @@ TEST(JsonPatch, LimitsWhatCopiesAdd) {
             "Unable to complete the copy, the accumulated size increase of copy is 3932127,");
 }
 
-// What takes a real server more than the half minute that a request may take.
+// A real server needs more than the half minute of its request timeout.
 TEST(JsonPatch, LimitsTheWorkOfInsertions) {
   std::string patch = R"([{"op":"add","path":"/a","value":[0)";
   for (int i = 0; i < 300'000; ++i) patch += ",0";
@@ -189,7 +189,7 @@ TEST(JsonPatch, LimitsTheWorkOfInsertions) {
             "exceeded");
 }
 
-TEST(JsonPatch, LetsLongPatchesWorkOnLists) {
+TEST(JsonPatch, AcceptsLongPatchesOfLists) {
   std::string patch = R"([{"op":"add","path":"/a","value":[0)";
   for (int i = 0; i < 100; ++i) patch += ",0";
   patch += "]}";
@@ -203,14 +203,14 @@ TEST(JsonPatch, LetsLongPatchesWorkOnLists) {
   EXPECT_TRUE(Apply("{}", patch + "]").starts_with(R"({"a":[0,0)"));
 }
 
-// A copy has no white space, so that its size says nothing of what it took to make it.
+// A copy has no white space, so that its size does not show the work to make it.
 TEST(JsonPatch, LimitsTheWorkOfCopies) {
   std::string patch = R"([{"op":"add","path":"/a","value":[)" + std::string(1'000'000, ' ') + "]}";
   for (int i = 0; i < 5'000; ++i) patch += R"(,{"op":"copy","from":"/a","path":"/b"})";
   constexpr std::string_view kTimeout =
       "Timeout: request did not complete within requested timeout - context deadline exceeded";
   EXPECT_EQ(Apply("{}", patch + "]"), kTimeout);
-  // The same inside of an object that was changed, which has no text of its own.
+  // The same inside of a changed object, which has no text.
   patch.insert(1, R"({"op":"add","path":"/o","value":{}},)");
   for (std::size_t at = 0; (at = patch.find("\"/a\"", at)) != patch.npos; at += 4) {
     patch.replace(at, 4, patch[at - 2] == 'h' ? "\"/o/a\"" : "\"/o\"");
@@ -218,8 +218,8 @@ TEST(JsonPatch, LimitsTheWorkOfCopies) {
   EXPECT_EQ(Apply("{}", patch + "]"), kTimeout);
 }
 
-// Each operation puts its value at the bottom of what the last one has made.
-TEST(JsonPatch, NestsDeeperThanAnyText) {
+// Each operation adds a value at the bottom of the value before.
+TEST(JsonPatch, HandlesValuesDeeperThanTheParsersLimit) {
   std::string open, close, path = "/a", patch = "[";
   for (int i = 0; i < 9'000; ++i) {
     open += '[';
@@ -239,7 +239,7 @@ TEST(JsonPatch, NestsDeeperThanAnyText) {
   EXPECT_GT(Depth(json), 40'000U);
 }
 
-TEST(CheckJsonPatch, ReportsMembersInTheOrderOfTheText) {
+TEST(CheckJsonPatch, ReportsMembersInTheOrderOfThePatch) {
   std::vector<std::string> errors;
   const Status status = CheckJsonPatch(
       R"([{"op":"add","path":"/x","value":{"a":1,"a":2},"zz":{"b":1,"b":2},"op":"add"},null])",
@@ -250,7 +250,7 @@ TEST(CheckJsonPatch, ReportsMembersInTheOrderOfTheText) {
                                               R"(json patch duplicate field "[0].op")"}));
 }
 
-TEST(CheckJsonPatch, RefusesWrongTypes) {
+TEST(CheckJsonPatch, RejectsWrongTypes) {
   const struct {
     std::string_view patch;
     std::string_view error;

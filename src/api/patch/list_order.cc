@@ -33,7 +33,7 @@ std::string Identity(const Json& scalar) {
     case Json::Type::kNumber: {
       const Json::Number number = scalar.AsNumber();
       const auto* const real = std::get_if<double>(&number);
-      if (real != nullptr && *real == 0) return "d0";  // which is equal to -0
+      if (real != nullptr && *real == 0) return "d0";  // also for -0
       std::string text(real != nullptr ? "d" : "i");
       AppendJson(scalar, &text);
       return text;
@@ -66,7 +66,7 @@ Positions::Positions(const Json::Array& list, std::string_view key) {
 }
 
 Status ListOrder::Split(Json::Array* merged) {
-  // Go hashes elements that have no key, which it cannot do with lists and maps.
+  // Without a key Go hashes the elements, and panics if one is a list or a map.
   if (key_.empty() && (HasContainer(patch_order_) || HasContainer(*merged))) return Crash();
   for (Json& element : *merged) {
     Item item;
@@ -86,7 +86,7 @@ Status ListOrder::Split(Json::Array* merged) {
   return Status();
 }
 
-Status ListOrder::Weave(bool objects, Json::Array* merged) {
+Status ListOrder::Interleave(bool objects, Json::Array* merged) {
   if (objects) {
     if (Status s = CheckKeys(patch_order_, key_); !s.ok()) return s;
     if (Status s = CheckKeys(server_order_, key_); !s.ok()) return s;
@@ -138,7 +138,8 @@ Status CheckOrder(const Json& patch_list, const Json& order, std::string_view ke
   }
   std::size_t next = 0;
   std::size_t i = 0;
-  // Of the element that is `next`: it is compared with many, and may be long.
+  // The identity of the element `next`, kept because it may be long and is compared with many
+  // others.
   std::optional<std::string> identity;
   while (next < kept.size() && i < order.array().size()) {
     if (kept[next]->Find(kDirective) != nullptr) {
@@ -174,7 +175,7 @@ Status Reorder(Json::Array* merged, const Json::Array& patch_order, const Json::
                std::string_view key, bool objects) {
   ListOrder order(patch_order, server_order, key);
   if (Status s = order.Split(merged); !s.ok()) return s;
-  return order.Weave(objects, merged);
+  return order.Interleave(objects, merged);
 }
 
 }  // namespace herald::strategic

@@ -12,7 +12,7 @@
 
 namespace herald::strategic {
 
-// A string that is the same for two scalars if Go's == says that they are equal.
+// A string that is the same for two scalars if they are equal in Go.
 std::string Identity(const Json& scalar);
 
 // The identity of a list's element: that of its merge key's value, or its own if `key` is empty.
@@ -39,14 +39,15 @@ class Positions {
   std::size_t first_scalar() const { return first_scalar_; }
 
  private:
-  // Sorted: a client chooses the identities, and could choose some with one hash.
+  // Not hashed: a client chooses the identities and could make their hashes collide.
   std::map<std::string, std::size_t> by_identity_;
   std::size_t first_scalar_ = kNone;
 };
 
 // Sorts a merged list. Elements that the patch names are in the patch's order and all others in
 // the server's order. The two sequences are then merged: an element of the server goes first if it
-// is before the patch's element on the server. Thread-confined, used once: Split(), then Weave().
+// is before the patch's element on the server. Thread-confined, used once: Split(), then
+// Interleave().
 class ListOrder {
  public:
   ListOrder(const Json::Array& patch_order, const Json::Array& server_order, std::string_view key)
@@ -56,24 +57,24 @@ class ListOrder {
         in_patch_(patch_order, key),
         on_server_(server_order, key) {}
 
-  // Takes the elements out of *merged.
+  // Moves the elements out of *merged into two sequences.
   Status Split(Json::Array* merged);
 
-  // Puts them back, in order. `objects` is what HasObjects() found.
-  Status Weave(bool objects, Json::Array* merged);
+  // Moves them back in order. `objects`: whether the elements are objects.
+  Status Interleave(bool objects, Json::Array* merged);
 
  private:
   struct Item {
     std::string identity;
-    std::size_t position = 0;  // in the order that counts for it
-    std::size_t arrival = 0;   // in the list as it was merged
+    std::size_t position = 0;  // in the patch's or in the server's order
+    std::size_t arrival = 0;   // in the merged list
     Json json;
   };
 
-  // Only an empty $setElementOrder leaves elements that are new without a position.
-  // Upstream's comparison then says "before" both ways round, and what its sort makes
-  // of that depends on the algorithm: insertion, up to 20 elements. Of more than that
-  // those without position go last.
+  // With an empty $setElementOrder, new elements have no position. Upstream's comparison then
+  // returns "less" in both directions, and the result depends on its sort algorithm: insertion sort
+  // for up to 20 elements, which we do, too. In longer lists we put elements without position at
+  // the end.
   static void Sort(std::vector<Item>* items);
 
   const Json::Array& patch_order_;

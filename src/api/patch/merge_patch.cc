@@ -26,7 +26,7 @@ Status ApplyMergePatch(Json patch, Json* document) {
         pending.emplace_back(&member, &value);
         continue;
       }
-      // What takes an object's place keeps its nulls: an oddity of Kubernetes.
+      // A value that replaces an object keeps its nulls, as in Kubernetes.
       if (!member.is_object()) DiscardNulls(&value);
       member = std::move(value);
     }

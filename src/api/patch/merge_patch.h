@@ -5,12 +5,12 @@
 
 namespace herald {
 
-// Lays an RFC 7386 merge patch over a document: members replace, null removes,
-// objects merge, lists are taken whole.
+// Applies an RFC 7386 merge patch to a document: members replace, null removes, objects merge,
+// lists replace.
 //
-// As Kubernetes does it: nulls inside of what is newly added vanish, also below
-// lists, but not nulls that are elements; a patch that is a list becomes the
-// document; any other patch that is no object is kBadRequest.
+// Like Kubernetes: nulls inside of new values are removed, also below lists, but not nulls that are
+// elements of a list; a patch that is a list becomes the document; other patches that are not
+// objects are kBadRequest.
 //
 // REQUIRES: *document is an object
 Status ApplyMergePatch(Json patch, Json* document);

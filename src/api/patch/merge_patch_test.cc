@@ -18,8 +18,8 @@ std::string Apply(std::string_view document, std::string_view patch) {
   return out;
 }
 
-// Those of RFC 7386, appendix A, that start from an object. Where the result differs
-// from the RFC's, it is what Kubernetes does.
+// The examples of RFC 7386, appendix A, that start with an object. Results that differ from the RFC
+// are those of Kubernetes.
 TEST(MergePatch, FollowsTheRfc) {
   const struct {
     std::string_view document;
@@ -43,14 +43,14 @@ TEST(MergePatch, FollowsTheRfc) {
   for (const auto& c : kCases) EXPECT_EQ(Apply(c.document, c.patch), c.result) << c.patch;
 }
 
-TEST(MergePatch, PrunesNullsOfWhatIsNewButNotElements) {
+TEST(MergePatch, RemovesNullsOfNewValuesExceptElements) {
   EXPECT_EQ(Apply("{}", R"({"a":[null,{"b":null,"c":[{"d":null}]}]})"),
             R"({"a":[null,{"c":[{}]}]})");
   EXPECT_EQ(Apply(R"({"a":1})", R"({"a":{"b":null}})"), R"({"a":{}})");
   EXPECT_EQ(Apply("{}", R"([null,{"b":null}])"), R"([null,{}])");
 }
 
-TEST(MergePatch, KeepsNullsOfAListThatTakesAnObjectsPlace) {
+TEST(MergePatch, KeepsNullsOfAListThatReplacesAnObject) {
   EXPECT_EQ(Apply(R"({"a":{}})", R"({"a":[{"b":null}]})"), R"({"a":[{"b":null}]})");
 }
 
@@ -59,7 +59,7 @@ TEST(MergePatch, KeepsNumbersAsTheyWereWritten) {
             R"({"a":1.0,"b":1e2,"c":12345678901234567890})");
 }
 
-TEST(MergePatch, MergesAsDeepAsTextMayBe) {
+TEST(MergePatch, MergesDocumentsOfTheMaximumDepth) {
   std::string open, close;
   for (int i = 0; i < 10'000; ++i) {
     open += "{\"a\":";

@@ -32,7 +32,7 @@ struct TypeOf<std::vector<T>, kApi> {
 };
 
 template <typename T, EventApi kApi>
-  requires kMayBeAbsent<T>
+  requires kIsOptional<T>
 struct TypeOf<T, kApi> {
   static constexpr MergeType kType = {.kind = MergeType::Kind::kPointer,
                                       .element = &TypeOf<typename T::value_type, kApi>::kType};

@@ -24,8 +24,8 @@ Status BadRequest(std::string message) {
   return Status(StatusReason::kBadRequest, std::move(message));
 }
 
-// kube-apiserver knows why in these cases, but a bug in how it answers loses it. The
-// message is its own; the cause, which nobody else has, is where clients look for it.
+// In these cases a bug in kube-apiserver's response loses the reason. The message is
+// kube-apiserver's; we add the reason as a cause.
 Status Rejected(std::string why) {
   Status::Parts parts;
   parts.reason = StatusReason::kInvalid;
@@ -34,7 +34,7 @@ Status Rejected(std::string why) {
   return Status(std::move(parts));
 }
 
-// The patch worked, but what it made is no event.
+// The patch was applied, but the result is not an event.
 Status NotAnEvent(std::string_view shown, std::string_view why) {
   std::string body = "Invalid value: " + Quoted(shown);
   body.append(": ").append(why);
@@ -45,18 +45,17 @@ Status NotAnEvent(std::string_view shown, std::string_view why) {
   return Status(std::move(parts));
 }
 
-// Why this is no merge patch, as Go says it; nothing if it is one. Null counts as
-// a patch without members.
+// Go's error if this is not a merge patch; nullopt if it is one. Null is an empty patch.
 std::optional<std::string> NotAMap(const Json& json) {
   if (json.is_object() || json.is_null()) return std::nullopt;
   return "json: cannot unmarshal " + std::string(JsonTypeName(json.type())) +
          " into Go value of type map[string]interface {}";
 }
 
-// Which spelling a document is written in, by its apiVersion. A patch may change
-// it, and then what it made is read in the other spelling.
+// The spelling of a document, from its apiVersion. A patch may change it, and then the result is
+// decoded in the other spelling.
 struct Spelling {
-  std::optional<EventApi> api;  // nothing: see `error`, or else no spelling at all
+  std::optional<EventApi> api;  // nullopt: an error, or, if `error` is empty, no spelling
   std::string error;
 };
 
@@ -75,7 +74,7 @@ Spelling SpellingOf(const Json& document) {
   if (kind == "Event") {
     if (version.empty() || version == "/") return {};
     if (version == ApiVersionName(EventApi::kCoreV1)) return {EventApi::kCoreV1, {}};
-    // The beta is gone from the API but still known to the decoder.
+    // The API no longer has the beta version, but the decoder does.
     if (version == ApiVersionName(EventApi::kEventsV1) || version == "events.k8s.io/v1beta1") {
       return {EventApi::kEventsV1, {}};
     }
@@ -86,7 +85,7 @@ Spelling SpellingOf(const Json& document) {
                             " in scheme \"pkg/api/legacyscheme/scheme.go:30\""};
 }
 
-// Reads what a merge patch or a JSON Patch has made, as a server reads a request.
+// Decodes the result of a merge patch or a JSON patch like the body of a request.
 Result<Event> ReadPatched(const Json& document, std::vector<std::string>* field_errors) {
   std::string text;
   AppendAsWritten(document, &text);
@@ -95,13 +94,13 @@ Result<Event> ReadPatched(const Json& document, std::vector<std::string>* field_
   Event event;
   const Status status = ReadEventJson(text, spelling.api.value_or(EventApi::kCoreV1), &event,
                                       field_errors != nullptr ? &errors : nullptr);
-  // A document that is not even known to be an event: this comes before all else.
+  // The kind is invalid. This error takes precedence.
   const bool unreadable = status.message().starts_with("couldn't get version/kind");
   if (unreadable) return NotAnEvent(text, status.message());
   if (!spelling.error.empty()) return NotAnEvent(text, spelling.error);
   if (!spelling.api) {
-    // Without apiVersion Kubernetes reads it into its internal type, where no member
-    // has a name of the API's: an event with nothing in it.
+    // Without apiVersion Kubernetes decodes it into its internal type, whose members have no JSON
+    // names: the event is empty.
     StrictErrors unknown(field_errors);
     for (const auto& [key, value] : document.object()) {
       if (unknown.ignored()) break;
@@ -167,15 +166,15 @@ Result<Event> ApplyJson(Json document, std::string_view text,
   if (const Status status = ApplyJsonPatch(*patch, &document, &storage); !status.ok()) {
     return status.Is(StatusReason::kInvalid) ? Rejected(status.message()) : status;
   }
-  // Operations can nest values deeper than any text may. Go fails to write those.
+  // Operations can nest values deeper than the parser's limit. Go cannot encode them.
   if (Depth(document) > JsonReader::kMaxDepth + 1) {
     return Rejected("the patched document is nested too deeply");
   }
   return ReadPatched(document, field_errors);
 }
 
-// What recorders send are merges of plain members, thousands a second. Laying those
-// over the event is the same as what is done for all others, and many times cheaper.
+// Recorders send merge patches of simple members, thousands per second. Applying these directly to
+// the event has the same result as the general path and is many times cheaper.
 bool IsPlain(PatchType type, std::string_view patch) {
   const auto has = [patch](char c) { return patch.find(c) != patch.npos; };
   return type != PatchType::kJson && !has('[') && !has('$');
@@ -201,7 +200,7 @@ Result<Event> ApplyPatchGenerically(const Event& event, EventApi api, PatchType 
   std::string text;
   AppendEventJson(event, api, &text);
   Result<Json> document = ParseJson(text);
-  // Only managedFields can do that: their JSON is kept as it came.
+  // Only invalid JSON in managedFields can cause this, because it is kept unchanged.
   if (!document) return Status(StatusReason::kInternalError, document.error().message());
   switch (type) {
     case PatchType::kStrategicMerge:
@@ -225,10 +224,9 @@ Result<Event> ApplyPatch(const Event& event, EventApi api, PatchType type, std::
 
 Status ApplyPatchInPlace(Event* event, EventApi api, PatchType type, std::string_view patch,
                          std::vector<std::string>* field_errors) {
-  // A patch without objects in it says of each member that it names what that becomes,
-  // whatever it was. If it turns out half-way that it is not for us, those members have
-  // changed already, but all of them will be replaced: the long way ends where it would
-  // have ended from the original.
+  // A patch without nested objects replaces each member that it names. If the fast path fails in
+  // the middle, some of these members have changed, but the general path replaces all of them, so
+  // that its result is the same as with the original event.
   const bool nested = patch.find('{', patch.find('{') + 1) != patch.npos;
   const bool direct = !nested && IsPlain(type, patch);
   if (direct && MergeEventJson(patch, api, event)) return Status();

@@ -14,11 +14,12 @@
 namespace herald {
 namespace {
 
-// Kubernetes names the Go type of any kind it knows in its refusal; we know of no
-// kinds but events, and say that the kind is unknown. The verdict is the same.
-const std::set<std::string, std::less<>> kOtherWords = {"merge-kind-changed", "json-kind-changed"};
+// For other kinds Kubernetes' error names the Go type. We only have events and report that the kind
+// is unknown. The code and reason are the same.
+const std::set<std::string, std::less<>> kOtherMessages = {"merge-kind-changed",
+                                                           "json-kind-changed"};
 
-// The server drops managedFields that it cannot make sense of, after the patch.
+// After the patch the server drops invalid managedFields.
 const std::set<std::string, std::less<>> kManagedFieldsDropped = {"strategic-managed-fields-set",
                                                                   "merge-managed-fields-set"};
 
@@ -32,8 +33,8 @@ PatchType TypeOf(const testing::Vector& vector) {
   return type == "merge" ? PatchType::kMerge : PatchType::kStrategicMerge;
 }
 
-// The vectors come from whole requests. This is what the server checks right after
-// the patch: that the object is still the one that the URL names.
+// The vectors come from whole requests. After the patch the server checks that the object is still
+// the one that the URL names.
 Status CheckIdentity(const Event& before, const Event& after) {
   if (after.metadata.namespace_ != before.metadata.namespace_ &&
       !after.metadata.namespace_.empty()) {
@@ -71,7 +72,7 @@ Result<Event> Patch(const testing::Vector& vector, std::vector<std::string>* fie
   ExpectTheSameInPlace(vector, *original, result, field_errors);
   if (result) {
     if (Status status = CheckIdentity(*original, *result); !status.ok()) return status;
-    // A request cannot take the namespace away: the URL's is put back.
+    // A request cannot remove the namespace: the server sets the URL's.
     if (result->metadata.namespace_.empty()) {
       result->metadata.namespace_ = original->metadata.namespace_;
     }
@@ -79,14 +80,14 @@ Result<Event> Patch(const testing::Vector& vector, std::vector<std::string>* fie
   return result;
 }
 
-void ExpectVerdict(const testing::Vector& expected, const std::string& name,
-                   const Result<Event>& actual) {
+void ExpectResult(const testing::Vector& expected, const std::string& name,
+                  const Result<Event>& actual) {
   ASSERT_EQ(actual.has_value(), expected.at("ok").get<bool>())
       << (actual ? "" : actual.error().ToString());
   if (actual) return;
   EXPECT_EQ(actual.error().code(), expected.at("http_code").get<int>());
   EXPECT_EQ(ReasonName(actual.error().reason()), expected.at("reason").get<std::string>());
-  if (kOtherWords.contains(name)) return;
+  if (kOtherMessages.contains(name)) return;
   if (expected.contains("error")) {
     EXPECT_EQ(actual.error().message(), expected.at("error").get<std::string>());
   } else {
@@ -99,7 +100,7 @@ TEST(Golden, PatchesWithoutFieldValidation) {
     const std::string name = vector.at("name");
     SCOPED_TRACE(name);
     Result<Event> result = Patch(vector, nullptr);
-    ExpectVerdict(vector, name, result);
+    ExpectResult(vector, name, result);
     if (!result || !vector.at("ok").get<bool>()) continue;
     if (kManagedFieldsDropped.contains(name)) result->metadata.managed_fields.clear();
     std::string json;
@@ -108,30 +109,30 @@ TEST(Golden, PatchesWithoutFieldValidation) {
   }
 }
 
-// "warn" is the verdict where it differs from that without validation; "strict" is
-// what becomes of warnings when they are refused.
+// "warn" is the result if it differs from the one without validation; "strict" is the error for
+// warnings.
 TEST(Golden, PatchesWithFieldValidation) {
   for (const testing::Vector& vector : testing::LoadGolden("patches.json")) {
     const std::string name = vector.at("name");
     SCOPED_TRACE(name);
     std::vector<std::string> field_errors;
     const Result<Event> result = Patch(vector, &field_errors);
-    ExpectVerdict(vector.contains("warn") ? vector.at("warn") : vector, name, result);
+    ExpectResult(vector.contains("warn") ? vector.at("warn") : vector, name, result);
     const testing::Vector warnings = vector.value("warnings", testing::Vector::array());
     if (!result && warnings.empty()) continue;
     EXPECT_EQ(field_errors, warnings.get<std::vector<std::string>>());
-    // Long refusals are kept as a hash, which says nothing of how they end.
+    // Long errors are kept as a hash, and their end cannot be compared.
     if (!vector.contains("strict") || !vector.at("strict").contains("error")) continue;
     std::string list;
     for (const std::string& error : field_errors) list += (list.empty() ? "" : ", ") + error;
-    const std::string refusal = vector.at("strict").at("error");
-    EXPECT_TRUE(refusal.ends_with("strict decoding error: " + list)) << refusal;
+    const std::string error_message = vector.at("strict").at("error");
+    EXPECT_TRUE(error_message.ends_with("strict decoding error: " + list)) << error_message;
   }
 }
 
-// What the recorders of client-go send: the difference between two versions of an
-// event. Laid over the first it makes the second.
-TEST(Golden, TheDifferenceOfTwoEventsLeadsFromOneToTheOther) {
+// client-go's recorders send the difference between two versions of an event. Applied to the first,
+// it gives the second.
+TEST(Golden, TheDifferenceOfTwoEventsTurnsTheFirstIntoTheSecond) {
   int applied = 0;
   for (const testing::Vector& vector : testing::LoadGolden("two_way.json")) {
     if (!vector.at("ok").get<bool>()) continue;
@@ -139,7 +140,7 @@ TEST(Golden, TheDifferenceOfTwoEventsLeadsFromOneToTheOther) {
     const EventApi api = ApiOf(vector);
     const auto original = JsonCodec().DecodeEvent(testing::Bytes(vector, "original"), api);
     const auto modified = JsonCodec().DecodeEvent(testing::Bytes(vector, "modified"), api);
-    if (!original || !modified) continue;  // versions that are no events
+    if (!original || !modified) continue;  // not events
     const auto patched =
         ApplyPatch(*original, api, PatchType::kStrategicMerge, testing::Bytes(vector, "patch"));
     ASSERT_TRUE(patched) << patched.error().ToString();
@@ -153,9 +154,9 @@ TEST(Golden, TheDifferenceOfTwoEventsLeadsFromOneToTheOther) {
   EXPECT_GE(applied, 25);
 }
 
-// The first members have been laid over the event by the time that the last one turns
-// out to need the long way, which must not notice.
-TEST(ApplyPatchInPlace, ForgetsWhatItBegan) {
+// The fast path has changed the first members when the last one requires the general path. The
+// result must be the same.
+TEST(ApplyPatchInPlace, IsNotAffectedByAFastPathThatFails) {
   const Event original = {
       .metadata = {.name = "web.1"}, .reason = "R", .source = {.component = "c"}, .count = 1};
   for (const std::string_view patch :
@@ -174,7 +175,7 @@ TEST(ApplyPatchInPlace, ForgetsWhatItBegan) {
   }
 }
 
-// Kubernetes reports all of them. A response of ten times the size of the patch is no use.
+// Kubernetes reports all of them, with a response of ten times the size of the patch.
 TEST(ApplyPatch, LimitsTheUnknownFieldsThatItReports) {
   std::string patch = R"({"metadata":{"finalizers":[])";
   for (int i = 0; i < 200'000; ++i) patch += ",\"" + std::to_string(i) + "\":0";
@@ -189,7 +190,7 @@ TEST(ApplyPatch, LimitsTheUnknownFieldsThatItReports) {
   }
 }
 
-TEST(ApplyPatch, SaysWhichOperationFailed) {
+TEST(ApplyPatch, NamesTheOperationThatFailed) {
   const auto patched = ApplyPatch(Event(), EventApi::kCoreV1, PatchType::kJson,
                                   R"([{"op":"remove","path":"/nowhere"}])");
   ASSERT_FALSE(patched);

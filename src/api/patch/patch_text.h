@@ -9,8 +9,8 @@
 
 namespace herald {
 
-// What a refusal under fieldValidation=Strict shows of a patch that worked: the document
-// that it made of the event, or for a strategic merge the patch itself.
+// The text in the error of fieldValidation=Strict for a patch that was applied: the patched
+// document, or for a strategic merge the patch itself.
 HERALD_EXPORT std::string ShownPatch(const Event& event, EventApi api, PatchType type,
                                      std::string_view patch);
 

@@ -18,14 +18,15 @@ namespace herald {
 namespace strategic {
 namespace {
 
-// What follows "prefix/" in a directive's name.
+// The part of a directive's name after "prefix/".
 std::optional<std::string> ListName(std::string_view directive, std::string_view prefix) {
   const std::size_t slash = directive.find('/');
   if (slash == std::string_view::npos || directive.substr(0, slash) != prefix) return std::nullopt;
   return std::string(directive.substr(slash + 1));
 }
 
-// Removes objects that are directives, at every level below `json`, which is none.
+// Removes the objects that are directives, at every level below `json`. REQUIRES: json is not a
+// directive
 void RemoveDirectives(Json* json) {
   const auto is_directive = [](const Json& value) { return value.Find(kDirective) != nullptr; };
   std::vector<Json*> pending = {json};
@@ -44,8 +45,7 @@ void RemoveDirectives(Json* json) {
   }
 }
 
-// A patch's value as it becomes part of a document that has nothing in its place;
-// nothing if it is a directive itself.
+// The value that a patch adds where the document has none; nullopt if it is a directive.
 std::optional<Json> NewValue(Json* patch_value) {
   DiscardNulls(patch_value);
   if (patch_value->Find(kDirective) != nullptr) return std::nullopt;
@@ -55,11 +55,11 @@ std::optional<Json> NewValue(Json* patch_value) {
   return value;
 }
 
-// Whether the elements of both lists are objects. They must be of one type, and no
-// lists themselves.
+// Whether the elements of both lists are objects. All must have the same type and must not be
+// lists.
 Status HasObjects(const Json::Array& original, const Json::Array& patch, bool* objects) {
   const Json* first = nullptr;
-  std::string_view type;  // of the first; reading a number takes as long as the number is
+  std::string_view type;  // of the first; kept because finding the type of a long number takes time
   for (const Json::Array* list : {&original, &patch}) {
     for (const Json& element : *list) {
       if (first == nullptr) {
@@ -93,7 +93,7 @@ Status HasObjects(const Json::Array& original, const Json::Array& patch, bool* o
 
 Status MergeMap(Json* original, Json* patch, const MergeType& type);
 
-// A set: what is in either list, once.
+// Merges two sets.
 void MergeScalars(const Json::Array& original, const Json::Array& patch, Json::Array* merged) {
   std::set<std::string> seen;
   for (const Json::Array* list : {&original, &patch}) {
@@ -103,18 +103,18 @@ void MergeScalars(const Json::Array& original, const Json::Array& patch, Json::A
   }
 }
 
-void DeleteScalars(const Json::Array& original, const Json::Array& doomed, Json::Array* merged) {
+void DeleteScalars(const Json::Array& original, const Json::Array& removed, Json::Array* merged) {
   std::set<std::string> identities;
-  for (const Json& element : doomed) identities.insert(Identity(element));
+  for (const Json& element : removed) identities.insert(Identity(element));
   for (const Json& element : original) {
     if (!identities.contains(Identity(element))) merged->push_back(element.Clone());
   }
 }
 
-// Obeys the directives among the elements of a patch: some elements of the original
-// go, and `plain` receives those of the patch that are left to merge.
-Status ObeyElements(Json::Array* original, Json::Array* patch, std::string_view key,
-                    std::vector<Json*>* plain, bool* replace) {
+// Applies the directives among the elements of a patch, which delete elements of the original.
+// `plain` receives the other elements of the patch.
+Status ApplyElementDirectives(Json::Array* original, Json::Array* patch, std::string_view key,
+                              std::vector<Json*>* plain, bool* replace) {
   std::set<std::string> deleted;
   for (Json& element : *patch) {
     const Json* const directive = element.Find(kDirective);
@@ -123,7 +123,7 @@ Status ObeyElements(Json::Array* original, Json::Array* patch, std::string_view 
     } else if (IsString(*directive, "delete")) {
       const Json* const value = element.Find(key);
       if (value == nullptr) return NoMergeKey(element, key);
-      // A list or a map is no element's key, so there is nothing to delete.
+      // No element has a list or a map as its key, so there is nothing to delete.
       if (!value->is_container()) deleted.insert(Identity(*value));
     } else if (IsString(*directive, "replace")) {
       *replace = true;
@@ -148,7 +148,7 @@ Status MergeElements(const std::vector<Json*>& patch, const ListStrategy& strate
     const Json* const value = element->Find(strategy.key);
     if (value == nullptr) return NoMergeKey(*element, strategy.key);
     if (value->is_container()) {
-      // Like no other, until the list is put in order and the server crashes.
+      // Different from all others. Upstream panics when it sorts the list.
       original->push_back(element->Clone());
       continue;
     }
@@ -161,14 +161,14 @@ Status MergeElements(const std::vector<Json*>& patch, const ListStrategy& strate
     }
     Json& target = (*original)[position];
     if (Status s = MergeMap(&target, element, *strategy.element); !s.ok()) return s;
-    // A null as key removes the key it was merged by.
+    // A null as key removes the key.
     if (target.Find(strategy.key) == nullptr) positions.Remove(identity);
   }
   return Status();
 }
 
-// Merges a list into *original. `server_order` receives what the original has become
-// before anything was added to it.
+// Merges a list into *original. `server_order` receives the original after deletions and before
+// additions.
 Status MergeList(Json::Array* original, Json::Array* patch, const ListStrategy& strategy,
                  bool is_delete_list, Json::Array* server_order) {
   if (original->empty() && patch->empty()) return Status();
@@ -199,7 +199,8 @@ Status MergeList(Json::Array* original, Json::Array* patch, const ListStrategy& 
   }
   bool replace = false;
   std::vector<Json*> plain;
-  if (Status s = ObeyElements(original, patch, strategy.key, &plain, &replace); !s.ok()) return s;
+  if (Status s = ApplyElementDirectives(original, patch, strategy.key, &plain, &replace); !s.ok())
+    return s;
   clone(*original, server_order);
   Json::Array added;
   if (replace) {
@@ -239,7 +240,7 @@ Status ApplyRetainKeys(Json* original, Json* patch) {
   return Status();
 }
 
-// Obeys one $setElementOrder, together with the patch's list that it speaks of.
+// Applies one $setElementOrder and the patch of the list that it names.
 Status ApplyOrder(const std::string& directive, Json* original, Json* patch,
                   const MergeType& type) {
   Json::Object& changes = patch->mutable_object();
@@ -287,13 +288,13 @@ Status ApplyOrder(const std::string& directive, Json* original, Json* patch,
   if (Status s = list_order.Split(&merged); !s.ok()) return s;
   bool objects = false;
   if (Status s = HasObjects(was.array(), wish.array(), &objects); !s.ok()) return s;
-  if (Status s = list_order.Weave(objects, &merged); !s.ok()) return s;
+  if (Status s = list_order.Interleave(objects, &merged); !s.ok()) return s;
   members.insert_or_assign(*name, Json(std::move(merged)));
   if (change != changes.end()) changes.erase(change);
   return Status();
 }
 
-// Merges one member of a patch into an object that has it already.
+// Merges one member of a patch into an object that has this member.
 Status MergeMember(const std::string& name, Json* value, Json* change, bool is_delete_list,
                    const MergeType& type, bool* keep) {
   if (value->is_object() && change->is_object()) {
@@ -319,7 +320,7 @@ Status MergeMember(const std::string& name, Json* value, Json* change, bool is_d
   return Status();
 }
 
-// Recurses only where the type does, a few levels at most.
+// Recurses only along the type, a few levels at most.
 Status MergeMap(Json* original, Json* patch, const MergeType& type) {
   if (const Json* directive = patch->Find(kDirective)) {
     if (IsString(*directive, "replace")) {

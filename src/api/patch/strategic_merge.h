@@ -6,24 +6,23 @@
 
 namespace herald {
 
-// Lays a strategic merge patch over an event's document: a merge patch that also
-// knows which lists are sets (metadata.finalizers) or are merged element by element
-// (metadata.ownerReferences, by uid), and that obeys directives in the patch:
+// Applies a strategic merge patch to an event's document: a merge patch that merges
+// metadata.finalizers as a set and metadata.ownerReferences by uid, and that may have directives:
 //
 //   $patch: replace | delete           this object, or in a list this element
-//   $retainKeys: [k...]                this object keeps no members but these
-//   $deleteFromPrimitiveList/x: [v...] takes values out of list x
-//   $setElementOrder/x: [v...]         how list x is to be ordered
+//   $retainKeys: [k...]                removes all other members of this object
+//   $deleteFromPrimitiveList/x: [v...] removes values from the list x
+//   $setElementOrder/x: [v...]         the order of the list x
 //
-// Where Kubernetes goes through the members of a patch in no particular order, we
-// go by their names, so the same patch always has the same result.
+// Kubernetes processes the members of a patch in random order. We sort them by name, so that the
+// same patch always has the same result.
 //
-// *patch is left as Kubernetes shows it when it refuses what the patch has made:
-// without the directives that were obeyed and the nulls that removed nothing.
+// *patch is changed as Kubernetes shows it if it rejects the result: without the directives that
+// were applied and without the nulls that removed nothing.
 //
-// Bad directives are kBadRequest; what Kubernetes had no answer for but a plain
-// error, like an owner without uid, is kUnknown, hence 500, with the same words.
-// With an error *document is in an undefined state.
+// Invalid directives are kBadRequest. Where Kubernetes returns a plain error, for example for an
+// owner without uid, the error is kUnknown (500), with the same message. After an error the state
+// of *document is unspecified.
 //
 // REQUIRES: both are objects; *document is a whole event in the spelling of `api`
 Status ApplyStrategicMergePatch(EventApi api, Json* patch, Json* document);

@@ -27,7 +27,7 @@ std::string Apply(std::string_view patch, std::string* left_of_patch = nullptr) 
   return out;
 }
 
-// The document with the patch's part in the place of its own.
+// The document with one part replaced.
 std::string With(std::string_view own, std::string_view changed) {
   std::string event(kEvent);
   const std::size_t at = event.find(own);
@@ -89,7 +89,7 @@ TEST(StrategicMerge, MergesOwnersByUid) {
       With(kOwners, R"("ownerReferences":[{"name":"n2","uid":"2"},{"name":"n1","uid":"1"}])"));
 }
 
-TEST(StrategicMerge, ObeysDirectivesInObjects) {
+TEST(StrategicMerge, AppliesDirectivesInObjects) {
   EXPECT_EQ(Apply(R"({"source":{"$patch":"replace","host":"x"}})"),
             With(R"({"component":"c","host":"h"})", R"({"host":"x"})"));
   EXPECT_EQ(Apply(R"({"source":{"$patch":"delete"}})"),
@@ -98,16 +98,16 @@ TEST(StrategicMerge, ObeysDirectivesInObjects) {
             With(R"({"component":"c","host":"h"})", R"({"host":"x"})"));
   EXPECT_EQ(Apply(R"({"source":null})"), With(R"(,"source":{"component":"c","host":"h"})", ""));
   EXPECT_EQ(Apply(R"({"$patch":"replace","reason":"x"})"), R"({"reason":"x"})");
-  // A directive for what is not there leaves nothing.
+  // A directive for a missing object adds nothing.
   EXPECT_EQ(Apply(R"({"series":{"$patch":"replace","count":2}})"), kEvent);
 }
 
-TEST(StrategicMerge, DropsNullsOfWhatIsNew) {
+TEST(StrategicMerge, RemovesNullsOfNewValues) {
   EXPECT_EQ(Apply(R"({"zz":{"a":null,"b":[{"c":null},null]}})"),
             With(R"("host":"h"}})", R"("host":"h"},"zz":{"b":[{},null]}})"));
 }
 
-TEST(StrategicMerge, RefusesInKubernetesWords) {
+TEST(StrategicMerge, HasTheErrorsOfKubernetes) {
   const struct {
     std::string_view patch;
     std::string_view error;
@@ -134,7 +134,7 @@ TEST(StrategicMerge, RefusesInKubernetesWords) {
   for (const auto& c : kCases) EXPECT_EQ(Apply(c.patch), c.error) << c.patch;
 }
 
-TEST(StrategicMerge, AnswersWhereKubernetesCrashes) {
+TEST(StrategicMerge, ReturnsInternalErrorWhereKubernetesPanics) {
   for (const std::string_view patch :
        {R"({"metadata":{"$retainKeys":[[]]}})", R"({"metadata":{"ownerReferences":[{"uid":{}}]}})",
         R"({"metadata":{"$setElementOrder/finalizers":[{}]}})"}) {
@@ -142,7 +142,7 @@ TEST(StrategicMerge, AnswersWhereKubernetesCrashes) {
   }
 }
 
-TEST(StrategicMerge, LeavesThePatchAsAMessageShowsIt) {
+TEST(StrategicMerge, ChangesThePatchAsAMessageShowsIt) {
   std::string left;
   Apply(R"({"metadata":{"$setElementOrder/finalizers":["a"],"labels":{"y":null}},)"
         R"("zz":{"a":null,"b":{"$patch":"delete"}},"source":{"$retainKeys":["host"]}})",
@@ -150,8 +150,8 @@ TEST(StrategicMerge, LeavesThePatchAsAMessageShowsIt) {
   EXPECT_EQ(left, "map[metadata:map[labels:map[y:<nil>]] source:map[] zz:map[]]");
 }
 
-// A list of a megabyte takes upstream minutes. Here it must be nearly linear: this test
-// would not end otherwise.
+// Upstream needs minutes for a list of a megabyte. Here the time must be nearly linear, or this
+// test does not end.
 TEST(StrategicMerge, MergesLongLists) {
   constexpr int kElements = 50'000;
   std::string owners, order;
@@ -168,7 +168,7 @@ TEST(StrategicMerge, MergesLongLists) {
   EXPECT_GT(result.size(), owners.size());
 }
 
-TEST(EventFromJson, CutsNumbersDownToSize) {
+TEST(EventFromJson, TruncatesNumbersToTheSizeOfTheField) {
   const struct {
     std::string_view count;
     std::int32_t value;
@@ -185,7 +185,7 @@ TEST(EventFromJson, CutsNumbersDownToSize) {
   }
 }
 
-TEST(EventFromJson, ComplainsInItsOwnWords) {
+TEST(EventFromJson, HasTheErrorsOfKubernetes) {
   const struct {
     std::string_view text;
     std::string_view error;
@@ -212,7 +212,7 @@ TEST(EventFromJson, ComplainsInItsOwnWords) {
   }
 }
 
-TEST(EventFromJson, ReportsUnknownMembersSorted) {
+TEST(EventFromJson, ReportsUnknownFieldsSorted) {
   std::vector<std::string> errors;
   ASSERT_TRUE(EventFromJson(
       *ParseJson(

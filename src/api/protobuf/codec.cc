@@ -21,7 +21,7 @@
 namespace herald {
 namespace {
 
-// Wraps an object as runtime.Unknown; `write_object` puts the object itself.
+// Writes an object as runtime.Unknown; `write_object` writes the object itself.
 template <typename WriteObject>
 void PutEnvelope(std::string_view kind, std::string_view api_version, ProtobufWriter* writer,
                  WriteObject&& write_object) {
@@ -53,7 +53,7 @@ void PutStatus(const Status& status, ProtobufWriter* writer) {
   PutObject(ToWire(status), "Status", "v1", EventApi::kCoreV1, writer);
 }
 
-// What an envelope holds; the object is still encoded.
+// The content of an envelope. The object is still encoded.
 struct Envelope {
   TypeMeta type;
   std::string_view object;
@@ -73,17 +73,17 @@ void ReadType(std::string_view bytes, TypeMeta* type, ProtobufReader* outer) {
   if (!reader.ok()) outer->Fail(reader.error());
 }
 
-// An error tells why in upstream's words.
+// Errors have upstream's messages.
 Result<Envelope> OpenEnvelope(std::string_view data) {
-  const auto refuse = [](std::string why) {
+  const auto invalid = [](std::string why) {
     return Status(StatusReason::kBadRequest, std::move(why));
   };
-  if (data.empty()) return refuse("empty data");
+  if (data.empty()) return invalid("empty data");
   if (!data.starts_with(kProtobufMagic)) {
-    return refuse(
+    return invalid(
         "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]");
   }
-  if (data.size() == kProtobufMagic.size()) return refuse("empty body");
+  if (data.size() == kProtobufMagic.size()) return invalid("empty body");
 
   Envelope envelope;
   ProtobufReader reader(data.substr(kProtobufMagic.size()));
@@ -107,15 +107,15 @@ Result<Envelope> OpenEnvelope(std::string_view data) {
         reader.SkipField();
     }
   }
-  if (!reader.ok()) return refuse(reader.error());
-  // A version that cannot be read counts as none here, though not in JSON.
+  if (!reader.ok()) return invalid(reader.error());
+  // An invalid version counts as missing here, unlike in JSON.
   std::string& version = envelope.type.api_version;
   if (std::count(version.begin(), version.end(), '/') > 1) version.clear();
   return envelope;
 }
 
-// What is in an envelope if that is a `kind` of `api`, decoded by `decode`: bool(decoder of `api`,
-// std::string_view object, std::string* error).
+// Checks that an envelope has a `kind` of `api` and decodes the object with `decode`: bool(decoder
+// of `api`, std::string_view object, std::string* error).
 template <typename Decode>
 Status ReadObject(std::string_view kind, std::string_view data, EventApi api, Decode&& decode) {
   const Result<Envelope> envelope = OpenEnvelope(data);
@@ -131,12 +131,12 @@ Status ReadObject(std::string_view kind, std::string_view data, EventApi api, De
 template <typename T>
 Result<T> DecodeAs(std::string_view kind, std::string_view data, EventApi api) {
   Result<T> object(std::in_place);
-  Status refusal =
+  Status status =
       ReadObject(kind, data, api, [&](auto decoder, std::string_view bytes, std::string* error) {
         return decoder.Message(bytes, &*object, error);
       });
-  if (!refusal.ok()) object = std::move(refusal);
-  return object;  // the only return, so that the event is never moved
+  if (!status.ok()) object = std::move(status);
+  return object;  // the only return, so that the event is not moved
 }
 
 class ProtobufCodecImpl final : public Codec {
@@ -172,7 +172,7 @@ class ProtobufCodecImpl final : public Codec {
     AppendFrame(WatchType::kError, &writer, out, [&] { PutStatus(status, &writer); });
   }
 
-  // Protobuf has no strict reading: unknown fields are how it grows.
+  // Protobuf has no strict decoding: new versions add fields, which old decoders ignore.
   Result<Event> DecodeEvent(std::string_view data, EventApi api,
                             std::vector<std::string>*) const override {
     if (data.size() > kMaxRequestBytes) return TooLarge();
@@ -237,7 +237,7 @@ class ProtobufCodecImpl final : public Codec {
   }
 
  private:
-  // A frame's length stands before it, highest byte first.
+  // A frame begins with its length, highest byte first.
   static constexpr std::size_t kLengthBytes = 4;
 
   template <typename PutObject>
@@ -272,7 +272,7 @@ class ProtobufCodecImpl final : public Codec {
 }  // namespace
 
 const Codec& ProtobufCodec() {
-  // Never destroyed, so it is safe in static destruction.
+  // Never destroyed, so it can be used during static destruction.
   static const Codec& codec = *new ProtobufCodecImpl();
   return codec;
 }

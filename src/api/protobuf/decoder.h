@@ -21,20 +21,19 @@
 
 namespace herald {
 
-// Reads one message over our types. A message given twice is merged, as protobuf
-// demands, by reading it into what is there already.
+// Decodes messages into our types. A message that occurs twice is merged, as protobuf requires: the
+// second is decoded over the first. All functions are static and thread-safe.
 template <EventApi kApi>
 class ProtobufDecoder {
  public:
-  // False, with *error set, where the bytes are no such message.
+  // Returns false and sets *error if the bytes are invalid.
   template <typename T>
   static bool Message(std::string_view bytes, T* object, std::string* error) {
     return MessageOf<Before::kPart>(bytes, object, error,
                                     std::make_index_sequence<kFieldCount<T, kApi>>());
   }
 
-  // The same over an object that another message has left there. It is as if that had been
-  // empty, but its texts lend their memory.
+  // The same for an object with old values: they are cleared, but the memory of strings is reused.
   template <typename T>
   static bool MessageOver(std::string_view bytes, T* object, std::string* error) {
     return MessageOf<Before::kOther>(bytes, object, error,
@@ -42,17 +41,17 @@ class ProtobufDecoder {
   }
 
  private:
-  // What an object holds before a message is read into it.
+  // The values of an object before a message is decoded into it.
   enum class Before : std::uint8_t {
-    kPart,   // nothing, or what the message itself has said before
-    kOther,  // what is of no concern: each field is read or emptied when its turn has come
+    kPart,   // empty, or from an earlier part of the same message
+    kOther,  // old values: each field is decoded or cleared
   };
 
   template <Before kBefore, typename T, std::size_t... kIndex>
   static bool MessageOf(std::string_view bytes, T* object, std::string* error,
                         std::index_sequence<kIndex...> indexes) {
     using Reader = void (*)(ProtobufReader*, T*);
-    // By field number; null where there is none.
+    // Indexed by field number; null for unknown fields.
     static constexpr auto kReaders = [] {
       constexpr int kLast = std::max({std::get<kIndex>(FieldTable<T, kApi>::kFields).number...});
       std::array<Reader, kLast + 1> readers{};
@@ -61,7 +60,8 @@ class ProtobufDecoder {
     }();
     static constexpr auto kOrder = FieldOrder<T, kApi>(indexes);
     ProtobufReader reader(bytes);
-    // Kubernetes writes fields in the order of their numbers, so most messages end here.
+    // Kubernetes writes fields in the order of their numbers, so that most messages are complete
+    // after this.
     (ReadIfNext<kBefore, kOrder[kIndex]>(&reader, object), ...);
     while (reader.NextField(FieldTable<T, kApi>::kGoName)) {
       const auto number = static_cast<std::size_t>(reader.field());
@@ -100,7 +100,7 @@ class ProtobufDecoder {
     return std::is_integral_v<T>;
   }
   template <typename T>
-    requires kMayBeAbsent<T>
+    requires kIsOptional<T>
   static constexpr bool IsNumber(const T*) {
     return std::is_integral_v<typename T::value_type>;
   }
@@ -114,7 +114,7 @@ class ProtobufDecoder {
 
   static void Value(ProtobufReader* reader, std::string* out) {
     const std::string_view text = reader->Bytes();
-    // Kubernetes writes empty texts as well: a third of those in an event.
+    // Kubernetes also writes empty strings: a third of those in an event.
     if (text.empty()) {
       out->clear();
     } else {
@@ -172,8 +172,7 @@ class ProtobufDecoder {
     }
   }
 
-  // Whoever wrote the nanoseconds may have put anything there; Go carries what does
-  // not fit over to the seconds, and lets those wrap around.
+  // The nanoseconds may be out of range. Go adds the excess to the seconds, which wrap around.
   template <typename T>
   static T Normalized(std::int64_t seconds, std::int32_t nanos) {
     constexpr std::int32_t kSecond = 1'000'000'000;
@@ -197,7 +196,7 @@ class ProtobufDecoder {
   }
 
   template <typename T>
-    requires kMayBeAbsent<T>
+    requires kIsOptional<T>
   static void Value(ProtobufReader* reader, T* out) {
     if (!out->has_value()) out->emplace();
     Value(reader, &**out);
@@ -219,7 +218,7 @@ class ProtobufDecoder {
     ProtobufReader entry(reader->Bytes());
     std::string key;
     std::string value;
-    // Upstream takes the wire types of the two for granted.
+    // Upstream does not check the wire types of key and value.
     while (entry.NextEntryField()) {
       if (entry.field() == kMapKeyField) {
         Value(&entry, &key);
@@ -236,16 +235,16 @@ class ProtobufDecoder {
   template <typename T>
   static void Value(ProtobufReader* reader, std::vector<T>* out) {
     if (NeedsRoom(*out)) {
-      // Counted once: a list of empty messages may grow a hundred times, and each count reads it
-      // to its end.
-      const std::size_t counted = out->size() > kFirstGuess ? 0 : CountInRow(*reader);
+      // Counted only once: a list of empty messages may grow a hundred times, and each count reads
+      // all of it.
+      const std::size_t counted = out->size() > kFirstGuess ? 0 : CountConsecutive(*reader);
       GrowFor(reader->read(), reader->left(), counted, out);
     }
     Value(reader, &out->emplace_back());
   }
 
-  // How many fields follow each other that are as the one whose tag NextField() has just read.
-  static std::size_t CountInRow(ProtobufReader reader) {
+  // The number of consecutive fields with the number of the current one, including it.
+  static std::size_t CountConsecutive(ProtobufReader reader) {
     const int number = reader.field();
     std::size_t count = 0;
     do {

@@ -20,7 +20,7 @@ class ProtobufEncoder {
  public:
   explicit ProtobufEncoder(ProtobufWriter* writer) : w_(*writer) {}
 
-  // The fields of a message, by number; the last one is written first.
+  // Writes the fields of a message, from the highest number to the lowest.
   template <typename T>
   void Message(const T& object) {
     MessageOf(object, std::make_index_sequence<kFieldCount<T, kApi>>());
@@ -40,7 +40,7 @@ class ProtobufEncoder {
   }
 
   void Value(int number, const std::string& text) { w_.BytesField(number, text); }
-  // Negative numbers take ten bytes: protobuf extends their sign.
+  // Negative numbers take ten bytes, because protobuf extends their sign.
   void Value(int number, std::int32_t value) {
     w_.VarintField(number, static_cast<std::uint64_t>(static_cast<std::int64_t>(value)));
   }
@@ -71,11 +71,11 @@ class ProtobufEncoder {
   }
 
   template <typename T>
-    requires kMayBeAbsent<T>
+    requires kIsOptional<T>
   void Value(int number, const T& value) {
     if (value) Value(number, *value);
   }
-  // The one optional string of the tables: raw JSON in a message of its own.
+  // The only optional string of the tables (fieldsV1): JSON in a message of its own.
   void Value(int number, const std::optional<std::string>& raw) {
     if (!raw) return;
     const std::size_t before = w_.size();

@@ -41,8 +41,8 @@ bool ProtobufReader::FailType(std::string_view go_name) {
                           go_name));
 }
 
-// Lengths and positions are signed upstream: a length with the highest bit set is
-// negative there, and one close below it makes the next position negative.
+// Upstream, lengths and positions are signed: a length with the highest bit set is negative, and a
+// length just below that makes the next position negative.
 bool ProtobufReader::FailLength(std::uint64_t count) {
   const auto position = static_cast<std::uint64_t>(pos_ - begin_);
   const bool negative = count > static_cast<std::uint64_t>(INT64_MAX) - position;
@@ -50,7 +50,7 @@ bool ProtobufReader::FailLength(std::uint64_t count) {
 }
 
 void ProtobufReader::SkipField() {
-  int depth = 0;  // of groups, an old kind of nested message without a length
+  int depth = 0;  // of groups, an obsolete form of nested messages without a length
   WireType type = wire_type_;
   for (;;) {
     switch (type) {

@@ -9,30 +9,30 @@
 
 namespace herald {
 
-// A ProtobufReader takes the fields of one message off its front.
+// A ProtobufReader reads the fields of one message in order.
 //
 //   while (reader.NextField("Event")) {
 //     switch (reader.field()) { ... read the value, or reader.SkipField() ... }
 //   }
 //   if (!reader.ok()) return reader.error();
 //
-// After the first error every call returns false, zero or nothing. The errors are
-// those of the code that Kubernetes generates for Go.
+// After the first error every call returns false, zero or an empty value. The errors are those of
+// Kubernetes' generated Go code.
 //
-// Thread-confined. The bytes must outlive the views it hands out.
+// Thread-confined. The bytes must outlive the views that it returns.
 class ProtobufReader {
  public:
   explicit ProtobufReader(std::string_view bytes)
       : begin_(bytes.data()), pos_(bytes.data()), end_(bytes.data() + bytes.size()) {}
 
-  // Reads the next tag; false at the end. `message` is what errors call it.
+  // Reads the next tag. Returns false at the end. `message` is the name for errors.
   bool NextField(std::string_view message) {
     const char* const start = pos_;
     if (!NextEntryField()) return false;
     if (wire_type_ != WireType::kEndGroup && field_ > 0) return true;
     return FailTag(message, start);
   }
-  // The same for the entry of a map, whose tags upstream does not check.
+  // The same for an entry of a map, whose tags upstream does not check.
   bool NextEntryField() {
     if (pos_ == end_) return false;
     const std::uint64_t tag = Varint();
@@ -40,9 +40,9 @@ class ProtobufReader {
     wire_type_ = static_cast<WireType>(tag & 7);
     return ok();
   }
-  // Steps over the tag if it is this one; otherwise stays where it is. Cheaper than
-  // NextField(), where the compiler knows the number; so it has to be inlined. False for
-  // numbers whose tags take more than one byte, which few fields have.
+  // Skips the tag if it is this one, and reads nothing otherwise. Cheaper than NextField() if the
+  // compiler knows the number, which requires inlining. Always false for the few numbers whose tags
+  // take more than one byte.
   [[gnu::always_inline]] bool SkipExpectedTag(int number, WireType type) {
     const int tag = number << 3 | static_cast<int>(type);
     if (tag >= 0x80 || pos_ == end_ || *pos_ != static_cast<char>(tag)) return false;
@@ -52,21 +52,20 @@ class ProtobufReader {
   int field() const { return field_; }
   WireType wire_type() const { return wire_type_; }
 
-  // Fails unless the field just met has the wire type that its member `go_name`
-  // must have.
+  // Fails unless the current field has this wire type. `go_name` is the field's name for errors.
   bool Expect(WireType type, std::string_view go_name) {
     return wire_type_ == type || FailType(go_name);
   }
 
-  // Inlined, as Bytes() is: nearly all lengths and tags are below 128, and then a call
-  // would take longer than what it does.
+  // Inlined like Bytes(): nearly all lengths and tags are below 128, and a call would take longer
+  // than reading one.
   [[gnu::always_inline]] std::uint64_t Varint() {
     if (pos_ != end_ && static_cast<unsigned char>(*pos_) < 0x80) {
       return static_cast<unsigned char>(*pos_++);
     }
     return LongVarint();
   }
-  // A string or a nested message, by its length.
+  // Reads a string or a nested message.
   [[gnu::always_inline]] std::string_view Bytes() {
     const std::uint64_t length = Varint();
     const char* const start = pos_;
@@ -74,11 +73,11 @@ class ProtobufReader {
     return {start, static_cast<std::size_t>(length)};
   }
 
-  // How much of the message has been taken, and how much is left.
+  // The number of bytes that were read, and that are left.
   std::size_t read() const { return static_cast<std::size_t>(pos_ - begin_); }
   std::size_t left() const { return static_cast<std::size_t>(end_ - pos_); }
 
-  // Steps over the value of the field just met, whatever it is.
+  // Skips the value of the current field.
   void SkipField();
 
   bool Fail(std::string error);

@@ -10,7 +10,7 @@
 
 namespace herald {
 
-// How protobuf marks what follows a tag.
+// The format of the value after a tag.
 enum class WireType : std::uint8_t {
   kVarint = 0,
   kFixed64 = 1,
@@ -20,12 +20,11 @@ enum class WireType : std::uint8_t {
   kFixed32 = 5,
 };
 
-// A ProtobufWriter builds a message from its end to its beginning. A message's
-// length stands before it, so written forwards every nested message would have to
-// be measured first; written backwards its length is simply known by then.
+// A ProtobufWriter writes a message from its end to its beginning. The length of a nested message
+// precedes it, so a forward writer would have to compute all lengths first; backwards, each length
+// is known when it is written.
 //
-// So the calls come in reverse: the last field first, and of each field the value
-// before the tag.
+// So calls are in reverse order: the last field first, and in each field the value before the tag.
 //
 // Thread-confined.
 class ProtobufWriter {
@@ -35,7 +34,8 @@ class ProtobufWriter {
   ProtobufWriter& operator=(const ProtobufWriter&) = delete;
 
   std::string_view bytes() const { return {pos_, size()}; }
-  // How much there is already; the difference of two calls is what came between.
+  // The number of bytes so far. The difference of two calls is the number of bytes written in
+  // between.
   std::size_t size() const { return static_cast<std::size_t>(end_ - pos_); }
 
   void Raw(std::string_view bytes) {
@@ -56,7 +56,7 @@ class ProtobufWriter {
     PutTag(number, WireType::kVarint);
   }
 
-  // Closes a nested message that began when size() was `size_before`.
+  // Ends a nested message that began when size() was `size_before`.
   void EndMessage(int number, std::size_t size_before) {
     const std::size_t length = size() - size_before;
     Ensure(2 * kMaxVarintBytes);
@@ -72,7 +72,7 @@ class ProtobufWriter {
   }
   void Grow(std::size_t bytes);
 
-  // REQUIRES, all of them: Ensure() made room
+  // REQUIRES for all of these: Ensure() has reserved the bytes
   void PutRaw(std::string_view bytes) {
     pos_ -= bytes.size();
     CopyBytes(bytes.data(), bytes.size(), pos_);
@@ -93,7 +93,7 @@ class ProtobufWriter {
     PutVarint(static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(type));
   }
 
-  // Room for nearly every event: they are 300 to 1,500 bytes long.
+  // Enough for nearly every event: most have 300 to 1,500 bytes.
   static constexpr std::size_t kInlineBytes = 4096;
   char inline_[kInlineBytes];
   std::unique_ptr<char[]> heap_;

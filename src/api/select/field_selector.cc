@@ -14,8 +14,8 @@
 namespace herald {
 namespace {
 
-// A field in both spellings, and where an event holds it. `events_v1` is empty
-// where events.k8s.io/v1 has no such field.
+// The names of a field in both spellings, and the member of Event. `events_v1` is empty if
+// events.k8s.io/v1 cannot select by the field.
 struct FieldRule {
   EventField field;
   std::string_view core_v1;
@@ -27,7 +27,7 @@ std::string_view SourceOf(const Event& event) {
   return event.source.component.empty() ? event.reporting_controller : event.source.component;
 }
 
-// One row per EventField, in its order.
+// Indexed by EventField.
 constexpr auto kFields = std::to_array<FieldRule>({
     {EventField::kMetadataName, "metadata.name", "metadata.name",
      [](const Event& e) -> std::string_view { return e.metadata.name; }},
@@ -87,8 +87,8 @@ std::string_view EventFieldValue(const Event& event, EventField field) {
 }
 
 Result<FieldSelector> FieldSelector::Parse(std::string_view text, EventApi api) {
-  // Every term is read before any field is looked up: of two faults in one selector
-  // Kubernetes reports the one of syntax.
+  // All terms are parsed before any field is checked, because Kubernetes reports syntax errors
+  // first.
   Result<std::vector<FieldTerm>> terms = ParseFieldTerms(text);
   if (!terms) return terms.error();
   FieldSelector selector;

@@ -28,7 +28,7 @@ std::string Refusal(std::string_view text, EventApi api = EventApi::kCoreV1) {
   return selector.error().message();
 }
 
-// Every selectable member has a value of its own.
+// Each selectable field has another value.
 Event FullEvent() {
   Event event;
   event.metadata.name = "web-0.17";
@@ -73,7 +73,7 @@ const struct {
     {EventField::kType, "type", "type", "Normal"},
 };
 
-TEST(FieldSelectorTest, PicksByEveryFieldInBothSpellings) {
+TEST(FieldSelectorTest, SelectsByEveryFieldInBothSpellings) {
   const Event event = FullEvent();
   for (const auto& row : kFields) {
     SCOPED_TRACE(row.core_v1);
@@ -90,7 +90,7 @@ TEST(FieldSelectorTest, PicksByEveryFieldInBothSpellings) {
   }
 }
 
-TEST(FieldSelectorTest, AnApiDoesNotKnowTheOthersNames) {
+TEST(FieldSelectorTest, RejectsTheNamesOfTheOtherSpelling) {
   for (const auto& row : kFields) {
     if (row.core_v1 == row.events_v1) continue;
     EXPECT_EQ(Refusal(std::string(row.core_v1) + "=x", EventApi::kEventsV1),
@@ -101,7 +101,7 @@ TEST(FieldSelectorTest, AnApiDoesNotKnowTheOthersNames) {
   }
 }
 
-TEST(FieldSelectorTest, TakesTheReportingControllerForAMissingSource) {
+TEST(FieldSelectorTest, UsesTheReportingControllerIfTheSourceIsEmpty) {
   Event event = FullEvent();
   event.source.component.clear();
   EXPECT_TRUE(Parsed("source=kubernetes.io/kubelet").Matches(event));
@@ -109,14 +109,14 @@ TEST(FieldSelectorTest, TakesTheReportingControllerForAMissingSource) {
   EXPECT_FALSE(Parsed("source=").Matches(event));
 }
 
-TEST(FieldSelectorTest, AllTermsMustHold) {
+TEST(FieldSelectorTest, AllTermsMustMatch) {
   const Event event = FullEvent();
   EXPECT_TRUE(Parsed("type=Normal,reason!=Started,involvedObject.uid==u-1").Matches(event));
   EXPECT_FALSE(Parsed("type=Normal,reason!=Killing").Matches(event));
   EXPECT_FALSE(Parsed("type=Normal,type=Warning").Matches(event));
 }
 
-TEST(FieldSelectorTest, PassesOverEmptyTerms) {
+TEST(FieldSelectorTest, IgnoresEmptyTerms) {
   for (std::string_view text : {"", ",", ",,,", "=", "==", "!=", "=,!=,"}) {
     EXPECT_TRUE(Parsed(text).empty()) << text;
     EXPECT_TRUE(Parsed(text).Matches(FullEvent())) << text;
@@ -148,14 +148,14 @@ TEST(FieldSelectorTest, UnescapesValuesAndEscapesThemAgain) {
   }
 }
 
-TEST(FieldSelectorTest, SortsTermsByTheTextTheyHad) {
+TEST(FieldSelectorTest, SortsTermsByTheirText) {
   EXPECT_EQ(Parsed("type!=a,reason=z,reason==b,reason=a").ToString(),
             "reason=b,reason=a,reason=z,type!=a");
   EXPECT_EQ(Parsed("regarding.kind=Pod,reason=x", EventApi::kEventsV1).ToString(),
             "reason=x,involvedObject.kind=Pod");
 }
 
-TEST(FieldSelectorTest, KnowsWhichValueIsRequired) {
+TEST(FieldSelectorTest, ReturnsTheRequiredValueOfAField) {
   const FieldSelector selector = Parsed("metadata.name!=a,metadata.name=b,metadata.name=c,type!=x");
   ASSERT_NE(selector.RequiredValue(EventField::kMetadataName), nullptr);
   EXPECT_EQ(*selector.RequiredValue(EventField::kMetadataName), "b");
@@ -164,7 +164,7 @@ TEST(FieldSelectorTest, KnowsWhichValueIsRequired) {
   EXPECT_EQ(FieldSelector().RequiredValue(EventField::kReason), nullptr);
 }
 
-TEST(SelectorForObject, AsksForWhatTheReferenceSays) {
+TEST(SelectorForObject, NamesTheFieldsOfTheReference) {
   EXPECT_EQ(
       SelectorForObject({.kind = "Pod", .namespace_ = "shop", .name = "web-0"}, EventApi::kCoreV1),
       "involvedObject.kind=Pod,involvedObject.namespace=shop,involvedObject.name=web-0");
@@ -174,7 +174,7 @@ TEST(SelectorForObject, AsksForWhatTheReferenceSays) {
   EXPECT_EQ(SelectorForObject({.resource_version = "42"}, EventApi::kCoreV1), "");
 }
 
-TEST(SelectorForObject, PicksTheEventsOfThatObjectInBothSpellings) {
+TEST(SelectorForObject, MatchesTheEventsOfTheObjectInBothSpellings) {
   Event other = FullEvent();
   other.involved_object.resource_version = "43";
   Event escaped = FullEvent();
@@ -189,7 +189,7 @@ TEST(SelectorForObject, PicksTheEventsOfThatObjectInBothSpellings) {
   }
 }
 
-TEST(FieldSelectorTest, RefusesInTheWordsOfKubernetes) {
+TEST(FieldSelectorTest, HasTheErrorsOfKubernetes) {
   const struct {
     std::string_view text;
     std::string_view message;
@@ -216,7 +216,7 @@ EventApi ApiOf(const testing::Vector& vector) {
   return vector.at("api") == "v1" ? EventApi::kCoreV1 : EventApi::kEventsV1;
 }
 
-// The grammar alone, on fields that no event has.
+// Checks only the grammar, with fields that events do not have.
 void CheckGrammar(const testing::Vector& vector) {
   const std::string input = testing::Bytes(vector, "input");
   const auto terms = ParseFieldTerms(input);
@@ -247,7 +247,7 @@ void CheckGrammar(const testing::Vector& vector) {
   }
 }
 
-// The names that an API accepts.
+// Checks the names that an API accepts.
 void CheckLabel(const testing::Vector& vector) {
   const std::string text =
       vector.at("label").get<std::string>() + "=" + vector.at("value").get<std::string>();
@@ -278,7 +278,7 @@ void CheckEvents(const testing::Vector& vector) {
   }
 }
 
-TEST(FieldSelectorTest, DoesWhatKubernetesDoesWithEveryVector) {
+TEST(FieldSelectorTest, AgreesWithEveryGoldenVector) {
   for (const testing::Vector& vector : testing::LoadGolden("field_selectors.json")) {
     SCOPED_TRACE(vector.dump());
     const std::string kind = vector.at("kind").get<std::string>();

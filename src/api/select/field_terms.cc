@@ -12,13 +12,15 @@
 namespace herald {
 namespace {
 
-Status Refuse(std::string message) { return Status(StatusReason::kBadRequest, std::move(message)); }
+Status Invalid(std::string message) {
+  return Status(StatusReason::kBadRequest, std::move(message));
+}
 
-// The characters that separate things, which a value has to escape.
+// The separators, which must be escaped in a value.
 constexpr std::string_view kSpecial = "\\,=";
 
-// Cuts at commas that no backslash precedes, and leaves empty pieces out.
-std::vector<std::string_view> SplitText(std::string_view text) {
+// Splits at commas without a backslash before them. Omits empty pieces.
+std::vector<std::string_view> SplitTerms(std::string_view text) {
   std::vector<std::string_view> pieces;
   std::size_t start = 0;
   for (std::size_t i = 0; i <= text.size(); ++i) {
@@ -38,8 +40,7 @@ struct Halves {
   std::string_view value;  // still escaped
 };
 
-// The first operator splits the term, even behind a backslash: only values know
-// escapes.
+// The first operator splits the term, even after a backslash: only values have escapes.
 std::optional<Halves> SplitTerm(std::string_view term) {
   const std::size_t at = term.find('=');
   if (at == std::string_view::npos) return std::nullopt;
@@ -51,25 +52,25 @@ std::optional<Halves> SplitTerm(std::string_view term) {
 }
 
 Result<std::string> Unescape(std::string_view value) {
-  // Kubernetes repairs UTF-8 only in values that have something to unescape; a
-  // plain one is compared byte for byte (UnescapesValuesAndEscapesThemAgain).
+  // Kubernetes replaces invalid UTF-8 only in values with special characters; others are compared
+  // byte for byte (UnescapesValuesAndEscapesThemAgain).
   if (value.find_first_of(kSpecial) == std::string_view::npos) return std::string(value);
   std::string plain;
   plain.reserve(value.size());
   while (!value.empty()) {
     const bool escaped = value.front() == '\\';
     if (escaped) value.remove_prefix(1);
-    if (value.empty()) return Refuse("invalid field selector: invalid escape sequence: \\");
+    if (value.empty()) return Invalid("invalid field selector: invalid escape sequence: \\");
     const char32_t c = TakeCodePoint(&value);
     const bool special = c < 0x80 && kSpecial.find(static_cast<char>(c)) != std::string_view::npos;
     if (special && !escaped) {
-      return Refuse(fmt::format("invalid field selector: unescaped character in value: {}",
-                                static_cast<std::uint32_t>(c)));
+      return Invalid(fmt::format("invalid field selector: unescaped character in value: {}",
+                                 static_cast<std::uint32_t>(c)));
     }
     if (escaped && !special) {
       std::string message = "invalid field selector: invalid escape sequence: \\";
       AppendUtf8(c, &message);
-      return Refuse(std::move(message));
+      return Invalid(std::move(message));
     }
     AppendUtf8(c, &plain);
   }
@@ -79,18 +80,18 @@ Result<std::string> Unescape(std::string_view value) {
 }  // namespace
 
 Result<std::vector<FieldTerm>> ParseFieldTerms(std::string_view text) {
-  std::vector<std::string_view> pieces = SplitText(text);
+  std::vector<std::string_view> pieces = SplitTerms(text);
   std::ranges::sort(pieces);
   std::vector<FieldTerm> terms;
   terms.reserve(pieces.size());
   for (const std::string_view piece : pieces) {
     const std::optional<Halves> halves = SplitTerm(piece);
     if (!halves) {
-      return Refuse(fmt::format("invalid selector: '{}'; can't understand '{}'", text, piece));
+      return Invalid(fmt::format("invalid selector: '{}'; can't understand '{}'", text, piece));
     }
     Result<std::string> value = Unescape(halves->value);
     if (!value) return value.error();
-    // Neither name nor value ("=", "!=") counts as no term at all.
+    // A term without name and value ("=", "!=") is ignored.
     if (halves->field.empty() && value->empty()) continue;
     terms.push_back({halves->field, halves->equal, *std::move(value)});
   }

@@ -6,22 +6,21 @@
 
 #include "herald/base/status.h"
 
-// The grammar of field selectors, which is the same for every kind of object. Which
-// fields an event has is FieldSelector's business.
+// The grammar of field selectors, which is the same for all kinds of objects. FieldSelector knows
+// the fields of events.
 namespace herald {
 
 struct FieldTerm {
-  std::string_view field;  // points into the text
-  bool equal = true;       // "=" and "==", against "!="
-  std::string value;       // no longer escaped
+  std::string_view field;  // a view into the text
+  bool equal = true;       // true for "=" and "==", false for "!="
+  std::string value;       // unescaped
 };
 
-// The terms of `text`, in the order of their text; empty ones are passed over. A
-// refusal is kBadRequest in Kubernetes' words.
+// Parses the terms of a selector, sorted by their text. Empty terms are ignored. Errors are
+// kBadRequest, with Kubernetes' message.
 Result<std::vector<FieldTerm>> ParseFieldTerms(std::string_view text);
 
-// Adds the term to a selector that *out holds so far, escaped as ParseFieldTerms()
-// reads it.
+// Appends a term to the selector in *out, with the escapes that ParseFieldTerms() removes.
 void AppendFieldTerm(std::string_view field, bool equal, std::string_view value, std::string* out);
 
 }  // namespace herald

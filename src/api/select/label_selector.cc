@@ -23,13 +23,13 @@ namespace {
 using Operator = LabelSelector::Operator;
 using Requirement = LabelSelector::Requirement;
 
-// The operators that stand between a key and its values.
-struct Spelling {
+// The operators between a key and its values.
+struct OperatorText {
   std::string_view text;
   Operator op;
   bool takes_set;
 };
-constexpr auto kSpellings = std::to_array<Spelling>({
+constexpr auto kOperators = std::to_array<OperatorText>({
     {"in", Operator::kIn, true},
     {"notin", Operator::kNotIn, true},
     {"=", Operator::kEquals, false},
@@ -39,29 +39,29 @@ constexpr auto kSpellings = std::to_array<Spelling>({
     {"<", Operator::kLessThan, false},
 });
 
-Status Refuse(std::string message) { return Status(StatusReason::kBadRequest, std::move(message)); }
+Status Invalid(std::string message) {
+  return Status(StatusReason::kBadRequest, std::move(message));
+}
 
-Status RefuseToken(std::string_view found, std::string_view expected) {
-  return Refuse(fmt::format("found '{}', expected: {}", found, expected));
+Status InvalidToken(std::string_view found, std::string_view expected) {
+  return Invalid(fmt::format("found '{}', expected: {}", found, expected));
 }
 
 using namespace std::string_view_literals;
 
 constexpr std::string_view kSpaces = " \t\r\n";
 constexpr std::string_view kSymbols = "=!(),><";
-// What a word ends before, a NUL among them.
+// The characters that end a word, including NUL.
 constexpr std::string_view kWordEnds = "\0 \t\r\n=!(),><"sv;
 
 constexpr bool IsSymbol(char c) { return kSymbols.find(c) != std::string_view::npos; }
 
-// Reads a selector token by token. A token is a piece of the text: a symbol
-// ("(", "!="), a word (anything else between symbols and white space), or nothing
-// at the end. Whether the word "in" is an operator or a value is for the reader to
-// know.
+// Reads a selector token by token. A token is a part of the text: a symbol ("(", "!="), a word
+// (anything else between symbols and white space), or empty at the end. The parser decides whether
+// the word "in" is an operator or a value.
 //
-// A NUL ends the text where a token could begin, and elsewhere parts tokens like a
-// space: Kubernetes' reader takes it for its own end mark, and we refuse and accept
-// what it does.
+// A NUL ends the text where a token could begin, and separates tokens elsewhere, because
+// Kubernetes' lexer uses it as its end mark.
 //
 // Thread-confined.
 class Lexer {
@@ -94,7 +94,7 @@ bool IsWord(std::string_view token) { return !token.empty() && !IsSymbol(token.f
 bool StartsRequirement(std::string_view token) { return IsWord(token) || token == "!"; }
 bool EndsRequirement(std::string_view token) { return token.empty() || token == ","; }
 
-// As Go reads decimal numbers: a sign of either kind, no space, nothing beyond.
+// Parses a decimal number as Go does: with an optional sign, without spaces.
 std::optional<std::int64_t> ParseInteger(std::string_view text) {
   if (text.starts_with('+')) {
     text.remove_prefix(1);
@@ -107,18 +107,18 @@ std::optional<std::int64_t> ParseInteger(std::string_view text) {
   return value;
 }
 
-// "(a,b)". Between commas, and between a comma and a parenthesis, stands an empty
-// value; "()" is one as well.
+// Parses "(a,b)". There is an empty value between two commas and between a comma and a parenthesis;
+// "()" has one empty value, too.
 Result<std::vector<std::string>> ParseSet(Lexer* lexer) {
   if (const std::string_view open = lexer->Take(); open != "(") {
-    return Refuse(fmt::format("found '{}' expected: '('", open));
+    return Invalid(fmt::format("found '{}' expected: '('", open));
   }
   if (lexer->Peek() == ")") {
     lexer->Take();
     return std::vector<std::string>{""};
   }
   if (!IsWord(lexer->Peek()) && lexer->Peek() != ",") {
-    return RefuseToken(lexer->Peek(), "',', ')' or identifier");
+    return InvalidToken(lexer->Peek(), "',', ')' or identifier");
   }
   std::vector<std::string> values;
   bool after_comma = true;
@@ -127,7 +127,7 @@ Result<std::vector<std::string>> ParseSet(Lexer* lexer) {
     if (IsWord(token)) {
       values.emplace_back(token);
       if (lexer->Peek() != "," && lexer->Peek() != ")") {
-        return RefuseToken(lexer->Peek(), "',' or ')'");
+        return InvalidToken(lexer->Peek(), "',' or ')'");
       }
       after_comma = false;
     } else if (token == "," || token == ")") {
@@ -135,7 +135,7 @@ Result<std::vector<std::string>> ParseSet(Lexer* lexer) {
       if (token == ")") return values;
       after_comma = true;
     } else {
-      return RefuseToken(token, "',', or identifier");
+      return InvalidToken(token, "',', or identifier");
     }
   }
 }
@@ -143,7 +143,7 @@ Result<std::vector<std::string>> ParseSet(Lexer* lexer) {
 Result<std::vector<std::string>> ParseSingle(Lexer* lexer) {
   if (EndsRequirement(lexer->Peek())) return std::vector<std::string>{""};
   const std::string_view token = lexer->Take();
-  if (!IsWord(token)) return RefuseToken(token, "identifier");
+  if (!IsWord(token)) return InvalidToken(token, "identifier");
   return std::vector<std::string>{std::string(token)};
 }
 
@@ -154,8 +154,8 @@ std::string InvalidValue(std::string_view path, std::string_view value, std::str
 Status CheckKey(std::string_view key) {
   const std::vector<std::string> faults = IsQualifiedName(key);
   if (faults.empty()) return Status();
-  // "<nil>" is how Kubernetes prints the path that it has not got here.
-  return Refuse(InvalidValue("<nil>", key, fmt::format("{}", fmt::join(faults, "; "))));
+  // Kubernetes has no path here and prints "<nil>".
+  return Invalid(InvalidValue("<nil>", key, fmt::format("{}", fmt::join(faults, "; "))));
 }
 
 Status CheckValues(const Requirement& requirement) {
@@ -163,8 +163,7 @@ Status CheckValues(const Requirement& requirement) {
       requirement.op == Operator::kGreaterThan || requirement.op == Operator::kLessThan;
   std::vector<std::string> messages;
   std::size_t bytes = 0;
-  // As with objects there is an end to what is told: each short value that is wrong
-  // costs a long sentence.
+  // Limited as for objects, because each short invalid value adds a long message.
   for (std::size_t i = 0; i < requirement.values.size() && bytes <= FieldErrors::kMaxBytes; ++i) {
     const std::string& value = requirement.values[i];
     if (compares && !ParseInteger(value)) {
@@ -179,15 +178,15 @@ Status CheckValues(const Requirement& requirement) {
     }
   }
   if (messages.empty()) return Status();
-  if (messages.size() == 1) return Refuse(std::move(messages.front()));
-  return Refuse(fmt::format("[{}]", fmt::join(messages, ", ")));
+  if (messages.size() == 1) return Invalid(std::move(messages.front()));
+  return Invalid(fmt::format("[{}]", fmt::join(messages, ", ")));
 }
 
 Result<Requirement> ParseRequirement(Lexer* lexer) {
   const bool negated = lexer->Peek() == "!";
   if (negated) lexer->Take();
   const std::string_view key = lexer->Take();
-  if (!IsWord(key)) return RefuseToken(key, "identifier");
+  if (!IsWord(key)) return InvalidToken(key, "identifier");
   if (Status status = CheckKey(key); !status.ok()) return status;
 
   Requirement requirement{.key = std::string(key), .op = Operator::kExists, .values = {}};
@@ -195,11 +194,10 @@ Result<Requirement> ParseRequirement(Lexer* lexer) {
   if (negated || EndsRequirement(lexer->Peek())) return requirement;
 
   const std::string_view text = lexer->Take();
-  const auto* spelling = std::ranges::find(kSpellings, text, &Spelling::text);
-  if (spelling == kSpellings.end()) return RefuseToken(text, "in, notin, =, ==, !=, gt, lt");
-  requirement.op = spelling->op;
-  Result<std::vector<std::string>> values =
-      spelling->takes_set ? ParseSet(lexer) : ParseSingle(lexer);
+  const auto* known = std::ranges::find(kOperators, text, &OperatorText::text);
+  if (known == kOperators.end()) return InvalidToken(text, "in, notin, =, ==, !=, gt, lt");
+  requirement.op = known->op;
+  Result<std::vector<std::string>> values = known->takes_set ? ParseSet(lexer) : ParseSingle(lexer);
   if (!values) return values.error();
 
   requirement.values = *std::move(values);
@@ -241,38 +239,37 @@ bool MatchesRequirement(const Requirement& requirement, const StringMap& labels)
 void AppendRequirement(const Requirement& requirement, std::string* out) {
   if (requirement.op == Operator::kDoesNotExist) out->push_back('!');
   out->append(requirement.key);
-  const auto* spelling = std::ranges::find(kSpellings, requirement.op, &Spelling::op);
-  if (spelling == kSpellings.end()) return;
-  if (spelling->takes_set) {
-    out->append(fmt::format(" {} ({})", spelling->text, fmt::join(requirement.values, ",")));
+  const auto* known = std::ranges::find(kOperators, requirement.op, &OperatorText::op);
+  if (known == kOperators.end()) return;
+  if (known->takes_set) {
+    out->append(fmt::format(" {} ({})", known->text, fmt::join(requirement.values, ",")));
   } else {
-    out->append(spelling->text).append(requirement.values.front());
+    out->append(known->text).append(requirement.values.front());
   }
 }
 
 }  // namespace
 
 Result<LabelSelector> LabelSelector::Parse(std::string_view text) {
-  // A list, because its sort keeps what has the same key in order; std::stable_sort
-  // does too, but clang warns of what libstdc++ 12 makes it from. Kubernetes keeps
-  // that order up to 12 requirements, and shuffles beyond.
+  // A list, because its sort is stable; std::stable_sort is stable, too, but clang warns about its
+  // implementation in libstdc++ 12. Kubernetes' order is stable only for up to 12 requirements.
   std::list<Requirement> requirements;
   Lexer lexer(text);
   while (!lexer.Peek().empty()) {
     if (!StartsRequirement(lexer.Peek())) {
-      return RefuseToken(lexer.Peek(), "!, identifier, or 'end of string'");
+      return InvalidToken(lexer.Peek(), "!, identifier, or 'end of string'");
     }
     Result<Requirement> requirement = ParseRequirement(&lexer);
     if (!requirement) {
-      return Refuse("unable to parse requirement: " + requirement.error().message());
+      return Invalid("unable to parse requirement: " + requirement.error().message());
     }
     requirements.push_back(*std::move(requirement));
 
     const std::string_view next = lexer.Take();
     if (next.empty()) break;
-    if (next != ",") return RefuseToken(next, "',' or 'end of string'");
+    if (next != ",") return InvalidToken(next, "',' or 'end of string'");
     if (!StartsRequirement(lexer.Peek())) {
-      return RefuseToken(lexer.Peek(), "identifier after ','");
+      return InvalidToken(lexer.Peek(), "identifier after ','");
     }
   }
   requirements.sort([](const Requirement& a, const Requirement& b) { return a.key < b.key; });

@@ -19,7 +19,7 @@ LabelSelector Parsed(std::string_view text) {
   return selector ? *selector : LabelSelector();
 }
 
-std::string Refusal(std::string_view text) {
+std::string ErrorOf(std::string_view text) {
   const Result<LabelSelector> selector = LabelSelector::Parse(text);
   EXPECT_FALSE(selector.has_value()) << text;
   if (selector) return "";
@@ -27,7 +27,7 @@ std::string Refusal(std::string_view text) {
   return selector.error().message();
 }
 
-TEST(LabelSelectorTest, AnEmptyOnePicksEverything) {
+TEST(LabelSelectorTest, AnEmptySelectorMatchesEverything) {
   for (std::string_view text : {""sv, " \t\r\n"sv, "\0a=b"sv}) {
     const LabelSelector selector = Parsed(text);
     EXPECT_TRUE(selector.empty());
@@ -38,7 +38,7 @@ TEST(LabelSelectorTest, AnEmptyOnePicksEverything) {
   }
 }
 
-TEST(LabelSelectorTest, PrintsTheCanonicalText) {
+TEST(LabelSelectorTest, PrintsTheCanonicalForm) {
   const struct {
     std::string_view text;
     std::string_view canonical;
@@ -58,8 +58,8 @@ TEST(LabelSelectorTest, PrintsTheCanonicalText) {
       {"in in (in,notin)", "in in (in,notin)"},
       {"notin=in", "notin=in"},
       {"example.com/tier=web", "example.com/tier=web"},
-      {"a=1,a=2,a=1", "a=1,a=2,a=1"},  // what has the same key stays in order
-      {"a=\0b"sv, "a=b"},              // here a NUL is a space
+      {"a=1,a=2,a=1", "a=1,a=2,a=1"},  // requirements with the same key keep their order
+      {"a=\0b"sv, "a=b"},              // a NUL is like a space here
   };
   for (const auto& row : kRows) {
     const LabelSelector selector = Parsed(row.text);
@@ -68,7 +68,7 @@ TEST(LabelSelectorTest, PrintsTheCanonicalText) {
   }
 }
 
-TEST(LabelSelectorTest, KeepsRequirementsByKeyAndValuesSortedOnce) {
+TEST(LabelSelectorTest, SortsRequirementsByKeyAndRemovesDuplicateValues) {
   using Operator = LabelSelector::Operator;
   const std::vector<LabelSelector::Requirement> expected = {
       {"a", Operator::kNotIn, {"", "x", "y"}},
@@ -78,10 +78,10 @@ TEST(LabelSelectorTest, KeepsRequirementsByKeyAndValuesSortedOnce) {
   EXPECT_EQ(Parsed("c>007,b,a notin (y,x,,y)").requirements(), expected);
 }
 
-TEST(LabelSelectorTest, MatchesAsEachOperatorSays) {
+TEST(LabelSelectorTest, MatchesWithEachOperator) {
   const struct {
     std::string_view text;
-    bool without;  // no label "k" at all
+    bool without;  // no label "k"
     bool empty;    // k=""
     bool five;     // k="5"
     bool word;     // k="w"
@@ -112,7 +112,7 @@ TEST(LabelSelectorTest, MatchesAsEachOperatorSays) {
   }
 }
 
-TEST(LabelSelectorTest, ComparesOnlyWhatIsAWholeInteger) {
+TEST(LabelSelectorTest, ComparesOnlyIntegers) {
   const LabelSelector above = Parsed("k>0");
   const LabelSelector below = Parsed("k<9223372036854775807");
   for (std::string_view value : {"1x", " 1", "1 ", "+-1", "+", "-", "0x1", "1.0", "1_000",
@@ -126,7 +126,7 @@ TEST(LabelSelectorTest, ComparesOnlyWhatIsAWholeInteger) {
   EXPECT_TRUE(below.Matches({{"k", "-0"}}));
 }
 
-TEST(LabelSelectorTest, RefusesInTheWordsOfKubernetes) {
+TEST(LabelSelectorTest, HasTheErrorsOfKubernetes) {
   const struct {
     std::string_view text;
     std::string_view message;
@@ -154,30 +154,30 @@ TEST(LabelSelectorTest, RefusesInTheWordsOfKubernetes) {
        "unable to parse requirement: <nil>: Invalid value: \"/a\": prefix part must be "
        "non-empty"},
   };
-  for (const auto& row : kRows) EXPECT_EQ(Refusal(row.text), row.message) << row.text;
+  for (const auto& row : kRows) EXPECT_EQ(ErrorOf(row.text), row.message) << row.text;
 }
 
-TEST(LabelSelectorTest, NamesEveryValueThatIsWrong) {
+TEST(LabelSelectorTest, ReportsEveryInvalidValue) {
   const std::string rule =
       "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
       "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value', "
       " or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-  EXPECT_EQ(Refusal("k in (ok,\xff,b@)"),
+  EXPECT_EQ(ErrorOf("k in (ok,\xff,b@)"),
             "unable to parse requirement: [values[0][k]: Invalid value: \"b@\": " + rule +
                 ", values[2][k]: Invalid value: \"\\xff\": " + rule + "]");
-  EXPECT_EQ(Refusal("k=" + std::string(64, 'x')),
+  EXPECT_EQ(ErrorOf("k=" + std::string(64, 'x')),
             "unable to parse requirement: values[0][k]: Invalid value: \"" + std::string(64, 'x') +
                 "\": must be no more than 63 bytes");
 }
 
-TEST(LabelSelectorTest, SurvivesALongListOfTheSame) {
+TEST(LabelSelectorTest, AcceptsALongListOfEqualValues) {
   std::string text = "k in (";
   for (int i = 0; i < 100'000; ++i) text += "a,";
   text += ")";
   EXPECT_EQ(Parsed(text).ToString(), "k in (,a)");
 }
 
-// Go's sort does not keep the order of equals when there are more than twelve.
+// Go's sort is not stable with more than twelve elements.
 TEST(LabelSelectorTest, KeepsManyRequirementsOfOneKeyInTheirOrder) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += (i == 0 ? "a!=" : ",a!=") + std::to_string(40 - i);
@@ -186,13 +186,13 @@ TEST(LabelSelectorTest, KeepsManyRequirementsOfOneKeyInTheirOrder) {
   EXPECT_EQ(selector->ToString(), text);
 }
 
-TEST(LabelSelectorTest, DoesNotComplainWithoutEnd) {
+TEST(LabelSelectorTest, LimitsTheSizeOfTheError) {
   std::string text = "k in (";
   for (int i = 0; i < 100'000; ++i) text += "@" + std::to_string(i) + ",";
-  EXPECT_LT(Refusal(text + ")").size(), 5U << 20);
+  EXPECT_LT(ErrorOf(text + ")").size(), 5U << 20);
 }
 
-TEST(LabelSelectorTest, DoesWhatKubernetesDoesWithEveryVector) {
+TEST(LabelSelectorTest, AgreesWithEveryGoldenVector) {
   for (const testing::Vector& vector : testing::LoadGolden("label_selectors.json")) {
     SCOPED_TRACE(vector.dump());
     const auto selector = LabelSelector::Parse(testing::Bytes(vector, "input"));

@@ -15,13 +15,13 @@ namespace herald {
 namespace {
 
 constexpr std::size_t kMaxDnsLabelBytes = 63;
-constexpr std::size_t kMaxQualifiedNameBytes = 63;  // of the part behind the slash
+constexpr std::size_t kMaxQualifiedNameBytes = 63;  // of the part after the slash
 constexpr std::size_t kMaxLabelValueBytes = 63;
 constexpr std::size_t kMaxAnnotationsBytes = 256 << 10;  // all keys and values together
 constexpr std::size_t kMaxFieldManagerBytes = 128;
 constexpr std::size_t kMaxSubresourceBytes = 256;
 
-// The refusals quote the regular expressions that Kubernetes checks with.
+// Kubernetes' messages. They quote its regular expressions.
 constexpr std::string_view kNotADnsLabel =
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
     "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
@@ -47,8 +47,8 @@ constexpr std::string_view kStandardFinalizers[] = {"kubernetes", kOrphanFinaliz
 constexpr bool IsLower(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 bool IsAlphanumeric(char c) { return IsLower(c) || (c >= 'A' && c <= 'Z'); }
 
-// Whether `text` begins and ends with an `end` character and has only those and
-// characters of `inner` in between.
+// Whether `text` begins and ends with a character for which `end` is true, and has only such
+// characters and those of `inner` in between.
 bool IsWord(std::string_view text, bool (*end)(char), std::string_view inner) {
   if (text.empty() || !end(text.front()) || !end(text.back())) return false;
   return std::all_of(text.begin(), text.end(),
@@ -59,8 +59,7 @@ bool LooksLikeDnsLabel(std::string_view text) { return IsWord(text, IsLower, "-"
 
 bool LooksLikeName(std::string_view text) { return IsWord(text, IsAlphanumeric, "-_."); }
 
-// Kubernetes' older checks count what they call characters and its newer ones
-// bytes. It means bytes both times.
+// Kubernetes' older messages say "characters" and its newer ones "bytes". Both mean bytes.
 std::string NoMoreThan(std::size_t limit, std::string_view unit) {
   return std::string("must be no more than ")
       .append(std::to_string(limit))
@@ -87,16 +86,15 @@ std::vector<std::string> PathSegmentFaults(std::string_view value, bool is_prefi
   return faults;
 }
 
-// A prefix may end in a dash, because more will follow. Kubernetes replaces the
-// dash before it checks, and the character in front of the dash along with it, so
-// that one goes unchecked ("a_-" passes).
+// A prefix may end with a dash. Kubernetes replaces the dash and the character before it when it
+// validates the prefix, so that this character is not checked ("a_-" is valid).
 std::vector<std::string> SubdomainNameFaults(std::string_view value, bool is_prefix) {
   if (!is_prefix || value.size() < 2 || !value.ends_with('-')) return IsDns1123Subdomain(value);
   return IsDns1123Subdomain(std::string(value.substr(0, value.size() - 2)).append("a"));
 }
 
-// Lower case as far as it decides whether a name is well-formed: besides A to Z,
-// Unicode has just two letters that become an ASCII one.
+// Lower case as far as it affects the validity of a name: besides A to Z, Unicode has only two
+// letters whose lower case is ASCII.
 std::string LowerCase(std::string_view text) {
   std::string lower;
   lower.reserve(text.size());
@@ -107,7 +105,7 @@ std::string LowerCase(std::string_view text) {
       lower.push_back(static_cast<char>(c - 'A' + 'a'));
     } else if (c == 0x130) {  // I with a dot
       lower.push_back('i');
-    } else if (c == 0x212a) {  // the sign of the unit Kelvin
+    } else if (c == 0x212a) {  // the Kelvin sign
       lower.push_back('k');
     } else {
       lower.append(before.substr(0, before.size() - text.size()));
@@ -166,8 +164,8 @@ std::string ListAsJson(const std::vector<T>& list) {
 }
 
 void CheckOwnerReference(const OwnerReference& owner, FieldErrors* errors) {
-  // The version is what follows the slash, or everything where there is none. With
-  // two slashes there is no version at all.
+  // The version follows the slash, or is the whole string if there is no slash. With two slashes
+  // there is no version.
   const std::string_view api_version = owner.api_version;
   const std::size_t slash = api_version.find('/');
   std::string_view version =
@@ -293,7 +291,7 @@ std::vector<std::string> IsDns1123Label(std::string_view value) {
   return faults;
 }
 
-// By tables, because each recorded event asks.
+// Uses tables, because it is called for each recorded event.
 bool LooksLikeDnsSubdomain(std::string_view text) {
   enum Kind : std::uint8_t { kOther, kLower, kDash, kDot };
   static constexpr std::array<Kind, 256> kKinds = [] {
@@ -303,7 +301,7 @@ bool LooksLikeDnsSubdomain(std::string_view text) {
     kinds['.'] = kDot;
     return kinds;
   }();
-  // What may follow: a bit for each kind. The beginning is like after a dot.
+  // The kinds that may follow each kind, as bits. The beginning counts as after a dot.
   constexpr std::array<std::uint8_t, 4> kFollowers = {0, 1 << kLower | 1 << kDash | 1 << kDot,
                                                       1 << kLower | 1 << kDash, 1 << kLower};
   Kind before = kDot;
@@ -404,11 +402,10 @@ void FieldErrors::Add(std::string_view reason, std::string_view field, std::stri
 
 Status FieldErrors::ToStatus(std::string_view name) && {
   if (causes_.empty()) return Status();
-  // The message has each error once, although a rule that was checked by two
-  // layers appears twice among the causes.
+  // The message has each error once. The causes have an error twice if two layers found it.
   std::vector<std::string> texts;
   texts.reserve(causes_.size());  // `seen` points into them
-  // Sorted: a client chooses what the errors show, and could choose some with one hash.
+  // Not hashed: a client chooses the values in the errors and could make their hashes collide.
   std::set<std::string_view> seen;
   for (const StatusCause& cause : causes_) {
     texts.push_back(cause.field + ": " + cause.message);

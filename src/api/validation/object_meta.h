@@ -13,22 +13,22 @@
 
 namespace herald {
 
-// The rules that every Kubernetes object is held to, and the form in which a
-// server says that one was broken. Rules of events alone are in validation.cc.
+// The validation rules for all Kubernetes objects, and the errors of a server. The rules for events
+// are in validation.cc.
 
-// What is wrong with a value by the rules for one kind of name, in Kubernetes'
-// words and under its function names; nothing if all is well.
+// Return the errors of a value, with Kubernetes' messages; empty if it is valid. The functions have
+// Kubernetes' names.
 std::vector<std::string> IsDns1123Label(std::string_view value);      // "my-name", 63 bytes
 std::vector<std::string> IsDns1123Subdomain(std::string_view value);  // "example.com", 253 bytes
-// Exported for record, which may be another shared library. "example.com/MyName"
+// "example.com/MyName". (Exported for record, which may be another shared library.)
 HERALD_EXPORT std::vector<std::string> IsQualifiedName(std::string_view value);
-std::vector<std::string> IsValidLabelValue(std::string_view value);  // "MyValue" or nothing
+std::vector<std::string> IsValidLabelValue(std::string_view value);  // "MyValue" or empty
 
-// The rule of IsDns1123Subdomain() without its limit, for who needs no words.
+// The rule of IsDns1123Subdomain() without its length limit and without messages.
 constexpr std::size_t kMaxDnsSubdomainBytes = 253;
 bool LooksLikeDnsSubdomain(std::string_view text);
 
-// How a refused value is shown: texts in quotes, all else as JSON.
+// A value as an error message has it: strings in quotes, other values as JSON.
 std::string Shown(std::string_view text);
 std::string Shown(std::int64_t number);
 std::string Shown(const Time& time);
@@ -37,24 +37,24 @@ template <typename T>
 std::string Shown(const Rare<T>& value) {
   return value ? Shown(*value) : "null";
 }
-// For texts that are more than a text to Kubernetes (a UID, an operation): they
-// are shown as JSON, too, which escapes < > & where quotes do not.
+// For strings that have a type of their own in Go (a UID, an operation). They are shown as JSON,
+// which also escapes < > &.
 std::string ShownAsJson(std::string_view text);
 
-// FieldErrors collects what is wrong with an object, field by field, and becomes
-// the Status that refuses it. It costs nothing while nothing is wrong.
+// FieldErrors collects the errors of an object's fields and becomes the Status that rejects it. It
+// allocates nothing as long as there are no errors.
 //
 // Thread-confined.
 class FieldErrors {
  public:
-  // A value that must be there is not.
+  // A required value is missing.
   void Required(std::string_view field, std::string_view detail = {});
-  // `shown` is the value as Shown() puts it, or any other that shall be printed.
+  // `shown` is the value in the message, usually from Shown().
   void Invalid(std::string_view field, std::string_view shown, std::string_view why);
   void Forbidden(std::string_view field, std::string_view why);
   void TooLong(std::string_view field, std::size_t max_bytes);
 
-  // Invalid() for each of the faults that one of the functions above found.
+  // Calls Invalid() for each error that one of the functions above returned.
   void InvalidName(std::string_view field, std::string_view value,
                    const std::vector<std::string>& faults);
   template <typename T>
@@ -63,11 +63,11 @@ class FieldErrors {
   }
 
   bool empty() const { return causes_.empty(); }
-  // Whether further errors are dropped. A body of 3 MiB can be made to break rules
-  // that print all of it a million times, so there is an end to what is told.
+  // Whether further errors are dropped. A body of 3 MiB could cause errors that print all of it a
+  // million times.
   bool full() const { return bytes_ > kMaxBytes; }
 
-  // The refusal of the event called `name`; ok if nothing was collected.
+  // The error for the event `name`; ok if there are no errors.
   Status ToStatus(std::string_view name) &&;
 
   static constexpr std::string_view kImmutable = "field is immutable";
@@ -80,19 +80,19 @@ class FieldErrors {
   std::size_t bytes_ = 0;  // of all causes together
 };
 
-// What the name of an object may be.
+// The rule for the names of objects.
 enum class NameRule : std::uint8_t {
-  kPathSegment,   // anything that can be a part of a URL's path
+  kPathSegment,   // any string that can be a segment of a URL's path
   kDnsSubdomain,  // IsDns1123Subdomain()
 };
 
-// The rules for metadata as such. Name and namespace must be there by now.
+// Validates metadata. The server has set name and namespace before.
 void CheckObjectMeta(const ObjectMeta& meta, NameRule name_rule, FieldErrors* errors);
 
-// The rules for what may become of the metadata of an object that exists.
+// Validates a change of the metadata of an existing object.
 void CheckObjectMetaUpdate(const ObjectMeta& meta, const ObjectMeta& old, FieldErrors* errors);
 
-// Finalizers without a domain must be one of Kubernetes' own.
+// Checks that finalizers without a domain are Kubernetes' own.
 void CheckFinalizersAreStandard(const ObjectMeta& meta, FieldErrors* errors);
 
 }  // namespace herald

@@ -11,8 +11,8 @@
 namespace herald {
 namespace {
 
-// The next two are shown as Kubernetes' server sees them: as values of its internal
-// types, which have no JSON names of their own, so that Go's names come out.
+// The server shows the next two as values of its internal types, which have no JSON names, so that
+// they have Go's names.
 using herald::Shown;
 
 std::string Shown(const ObjectReference& reference) {
@@ -41,8 +41,7 @@ std::string Shown(const EventSource& source) {
          ShownAsJson(source.host) + "}";
 }
 
-// Events about objects without a namespace live in the first of these; events of
-// the new style may live in the second as well.
+// The namespaces for events about objects without one: the first; in the new style also the second.
 constexpr std::string_view kDefaultNamespace = "default";
 constexpr std::string_view kSystemNamespace = "kube-system";
 
@@ -57,7 +56,7 @@ bool NamespacesAgree(const Event& event) {
   return own == about || (about.empty() && own == kDefaultNamespace);
 }
 
-// The texts that an event of the new style is held to.
+// The rules for strings of an event in the new style.
 struct TextRule {
   std::string_view field;
   std::string Event::* text;
@@ -71,8 +70,8 @@ constexpr TextRule kTextRules[] = {
     {"message", &Event::message, false, 1024},
 };
 
-// What every event has to obey, whichever API it comes through. Kubernetes' errors
-// call the fields by core/v1's names, with this one exception.
+// The rules of both APIs. Kubernetes' errors have core/v1's names for the fields, except for
+// reportingController.
 void CheckEvent(const Event& event, EventApi api, FieldErrors* errors) {
   if (!NamespacesAgree(event)) {
     errors->Invalid("involvedObject.namespace", Shown(event.involved_object.namespace_),
@@ -103,7 +102,7 @@ void CheckSeries(const std::optional<EventSeries>& series, FieldErrors* errors) 
   if (series->last_observed_time.is_zero()) errors->Required("series.lastObservedTime");
 }
 
-// What events.k8s.io/v1 asks of a new event besides: the new style, and only it.
+// The additional rules of events.k8s.io/v1 for a new event: only the new style is valid.
 void CheckStrictly(const Event& event, FieldErrors* errors) {
   CheckObjectMeta(event.metadata, NameRule::kDnsSubdomain, errors);
   CheckFinalizersAreStandard(event.metadata, errors);
@@ -126,12 +125,12 @@ void CheckStrictly(const Event& event, FieldErrors* errors) {
   }
 }
 
-// Some clients send nanoseconds that no format keeps; those do not count.
+// Some clients send nanoseconds, which no format keeps. They are ignored.
 bool SameMicrosecond(const MicroTime& a, const MicroTime& b) {
   return a.seconds() == b.seconds() && a.nanos() / 1000 == b.nanos() / 1000;
 }
 
-// What events.k8s.io/v1 asks of a changed event besides: that it says the same.
+// The additional rules of events.k8s.io/v1 for a changed event: most fields are immutable.
 void CheckStrictlyUnchanged(const Event& event, const Event& old, FieldErrors* errors) {
   CheckObjectMetaUpdate(event.metadata, old.metadata, errors);
   CheckFinalizersAreStandard(event.metadata, errors);
@@ -149,7 +148,7 @@ void CheckStrictlyUnchanged(const Event& event, const Event& old, FieldErrors* e
   unchanged("firstTimestamp", &Event::first_timestamp);
   unchanged("lastTimestamp", &Event::last_timestamp);
   unchanged("count", &Event::count);
-  unchanged("reason", &Event::reason);  // twice, and so it stands in the causes
+  unchanged("reason", &Event::reason);  // twice upstream, so the causes have it twice
   unchanged("type", &Event::type);
   if (!SameMicrosecond(event.event_time, old.event_time)) {
     unchanged("eventTime", &Event::event_time);
@@ -169,8 +168,8 @@ Status ValidateEventCreate(const Event& event, EventApi api) {
   FieldErrors errors;
   CheckEvent(event, api, &errors);
   if (api == EventApi::kEventsV1) CheckStrictly(event, &errors);
-  // The rules for objects in general come last, and only for an event without
-  // another fault, whose message is usually the more telling one.
+  // The general rules are checked only if the event has no other error, whose message is usually
+  // more helpful.
   if (errors.empty()) CheckObjectMeta(event.metadata, NameRule::kPathSegment, &errors);
   return std::move(errors).ToStatus(event.metadata.name);
 }

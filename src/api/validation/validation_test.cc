@@ -38,12 +38,12 @@ Event StoredEvent() {
   return event;
 }
 
-TEST(ValidateEventCreate, TakesAGoodEventThroughBothApis) {
+TEST(ValidateEventCreate, AcceptsAValidEventInBothApis) {
   EXPECT_TRUE(ValidateEventCreate(GoodEvent(), EventApi::kCoreV1).ok());
   EXPECT_TRUE(ValidateEventCreate(GoodEvent(), EventApi::kEventsV1).ok());
 }
 
-TEST(ValidateEventCreate, TellsEachErrorWithItsCause) {
+TEST(ValidateEventCreate, ReportsEachErrorWithItsCause) {
   Event event = GoodEvent();
   event.reason.clear();
   event.type = "Bad";
@@ -62,7 +62,7 @@ TEST(ValidateEventCreate, TellsEachErrorWithItsCause) {
   EXPECT_EQ(status.details().causes, causes);
 }
 
-TEST(ValidateEventCreate, LooksAtMetadataOnlyWhenTheEventItselfIsGood) {
+TEST(ValidateEventCreate, ChecksMetadataOnlyIfTheEventHasNoOtherError) {
   Event event = GoodEvent();
   event.metadata.name = "a/b";
   event.action.clear();
@@ -74,8 +74,8 @@ TEST(ValidateEventCreate, LooksAtMetadataOnlyWhenTheEventItselfIsGood) {
             "may not contain '/'");
 }
 
-// Go walks through its maps in random order.
-TEST(ValidateEventCreate, ComplainsOfLabelsByKey) {
+// Upstream's order is random, because Go iterates over maps in random order.
+TEST(ValidateEventCreate, ReportsLabelsSortedByKey) {
   Event event;
   event.metadata.name = "a";
   event.metadata.namespace_ = event.involved_object.namespace_ = "ns";
@@ -87,16 +87,16 @@ TEST(ValidateEventCreate, ComplainsOfLabelsByKey) {
   EXPECT_NE(causes[2].message.find("\"!\""), std::string::npos);
 }
 
-TEST(ValidateEventCreate, TakesAnnotationKeysInAnyLetters) {
+TEST(ValidateEventCreate, AcceptsUpperCaseAnnotationKeys) {
   Event event = GoodEvent();
   event.metadata.annotations["Example.COM/Key"] = "v";
-  event.metadata.annotations["\u212aelvin"] = "v";  // its lower case is a plain k
+  event.metadata.annotations["\u212aelvin"] = "v";  // its lower case is k
   EXPECT_TRUE(ValidateEventCreate(event, EventApi::kEventsV1).ok());
   event.metadata.annotations["\u00c9"] = "v";
   EXPECT_FALSE(ValidateEventCreate(event, EventApi::kEventsV1).ok());
 }
 
-TEST(ValidateEventUpdate, LetsCoreChangeAnythingAndTheNewApiOnlySeries) {
+TEST(ValidateEventUpdate, AllowsCoreToChangeAllFieldsAndTheNewApiOnlySeries) {
   const Event old = StoredEvent();
   Event event = old;
   event.message = "changed";
@@ -109,7 +109,7 @@ TEST(ValidateEventUpdate, LetsCoreChangeAnythingAndTheNewApiOnlySeries) {
   EXPECT_TRUE(ValidateEventUpdate(event, old, EventApi::kEventsV1).ok());
 }
 
-TEST(ValidateEventUpdate, OverlooksNanosecondsThatNoFormatKeeps) {
+TEST(ValidateEventUpdate, IgnoresNanosecondsThatNoFormatKeeps) {
   const Event old = StoredEvent();
   Event event = old;
   event.event_time = MicroTime(1700000000, 999);
@@ -129,7 +129,7 @@ TEST(FieldErrors, ShowsValuesAsKubernetesDoes) {
   EXPECT_EQ(Shown(Rare<std::int64_t>()), "null");
 }
 
-TEST(FieldErrors, SaysTwiceTheSameOnceInTheMessageAndTwiceInTheCauses) {
+TEST(FieldErrors, HasADuplicateErrorOnceInTheMessageAndTwiceInTheCauses) {
   FieldErrors errors;
   errors.Required("a");
   errors.Required("a");
@@ -138,9 +138,9 @@ TEST(FieldErrors, SaysTwiceTheSameOnceInTheMessageAndTwiceInTheCauses) {
   EXPECT_EQ(status.details().causes.size(), 2u);
 }
 
-// Each of these makes Kubernetes print a large part of the body once for each
-// small part of it. The limit keeps that from costing gigabytes.
-TEST(FieldErrors, StopsTellingAfterAFewMegabytes) {
+// For each of these, Kubernetes prints a large part of the body for each small part of it. The
+// limit prevents errors of gigabytes.
+TEST(FieldErrors, LimitsTheErrorsToAFewMegabytes) {
   Event bad_manager = GoodEvent();
   bad_manager.metadata.managed_fields.resize(1);
   bad_manager.metadata.managed_fields[0].operation = "Update";
@@ -168,8 +168,8 @@ Event Read(const Vector& vector, const std::string& key) {
   return *event;
 }
 
-// The vectors have the whole of a server's create and update behind them. These two
-// do what a server does to the metadata before it validates.
+// The vectors were recorded from whole create and update requests. These two functions change the
+// metadata as a server does before it validates.
 void PrepareForCreate(ObjectMeta* meta) {
   meta->uid = "2b9b8b2e-0000-4000-8000-000000000001";
   meta->creation_timestamp = Time(1700000000, 0);
@@ -204,9 +204,9 @@ Status Verdict(const Vector& vector) {
   return ValidateEventUpdate(event, old, api);
 }
 
-// Kubernetes takes a time that spells out the zero time for one that is set, because
-// of how it compares, and then stores none. To us it is no time: we ask for one
-// instead of losing it, and do not mind it where there should be none (no message).
+// Because of how Kubernetes compares times, a zero time that is written out counts as set, but none
+// is stored. For us it is not set: we report that it is required, and accept it where the time must
+// be unset (no message).
 const std::map<std::string, std::string> kKnownDifferences = {
     {"events.k8s.io/v1-create-event-time-zero", "eventTime: Required value"},
     {"events.k8s.io/v1-create-event-time-zero-in-another-zone", "eventTime: Required value"},

@@ -14,7 +14,7 @@ using herald::testing::Bytes;
 using herald::testing::LoadGolden;
 using herald::testing::Vector;
 
-TEST(Yaml, MeansWhatItMeansToKubernetes) {
+TEST(Yaml, ConvertsToTheJsonOfKubernetes) {
   for (const Vector& vector : LoadGolden("yaml.json")) {
     if (vector.at("direction") != "json") continue;
     SCOPED_TRACE(vector.dump());
@@ -33,7 +33,7 @@ TEST(Yaml, MeansWhatItMeansToKubernetes) {
   }
 }
 
-TEST(Yaml, DoesNotTellOfDuplicatesWithoutEnd) {
+TEST(Yaml, LimitsTheDuplicatesThatItReports) {
   std::string text;
   for (int i = 0; i < 10'000; ++i) text += "a: {b: 1, b: 2}\n";
   std::string duplicates;
@@ -42,7 +42,7 @@ TEST(Yaml, DoesNotTellOfDuplicatesWithoutEnd) {
   EXPECT_LT(duplicates.size(), 10'000U);
 }
 
-TEST(Yaml, LooksForDuplicatesInALoopThatWasReplacedAndComesBack) {
+TEST(Yaml, FindsDuplicatesInALoopThatWasReplaced) {
   for (const char* text : {"a: &a [*a]\na: 1\n", "a: &a {b: *a, b: *a}\na: 1\n",
                            "a: &a {<<: *a}\na: 1\n", "a: {<<: [1, {b: 1}]}\na: 1\n"}) {
     SCOPED_TRACE(text);
@@ -52,7 +52,7 @@ TEST(Yaml, LooksForDuplicatesInALoopThatWasReplacedAndComesBack) {
   }
 }
 
-TEST(Yaml, IsWrittenAsKubernetesWritesIt) {
+TEST(Yaml, WritesTheYamlOfKubernetes) {
   for (const Vector& vector : LoadGolden("yaml.json")) {
     if (vector.at("direction") != "yaml") continue;
     SCOPED_TRACE(vector.dump());
@@ -60,17 +60,17 @@ TEST(Yaml, IsWrittenAsKubernetesWritesIt) {
   }
 }
 
-TEST(Yaml, KeepsTheOrderOfTheText) {
+TEST(Yaml, KeepsTheOrderOfMembers) {
   EXPECT_EQ(YamlToJson("z: 1\na: {x: 2, b: 3}\n").value_or(""), R"({"z":1,"a":{"x":2,"b":3}})");
 }
 
-TEST(Yaml, NamesTheLineOfARefusal) {
+TEST(Yaml, NamesTheLineOfAnError) {
   const Result<std::string> json = YamlToJson("a: 1\nb: [1, 2\nc: 3\n");
   ASSERT_FALSE(json);
   EXPECT_NE(json.error().message().find("line "), std::string::npos) << json.error().message();
 }
 
-TEST(Yaml, DoesNotFollowAnAliasBomb) {
+TEST(Yaml, RejectsExponentialAliases) {
   std::string text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
   for (int i = 1; i < 20; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);
@@ -83,7 +83,7 @@ TEST(Yaml, DoesNotFollowAnAliasBomb) {
   EXPECT_NE(json.error().message().find("excessive aliasing"), std::string::npos);
 }
 
-TEST(Yaml, DoesNotFollowABombOfMerges) {
+TEST(Yaml, RejectsExponentialMerges) {
   std::string text = "a0: &a0 {x: 1}\n";
   for (int i = 1; i < 40; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);
@@ -93,7 +93,7 @@ TEST(Yaml, DoesNotFollowABombOfMerges) {
   EXPECT_FALSE(YamlToJson(text));
 }
 
-TEST(Yaml, RefusesWhatWouldTakeTheParserTooMuch) {
+TEST(Yaml, RejectsDocumentsThatCostTheParserTooMuch) {
   std::string list = "[";
   while (list.size() < 3'000'000) list += "a,";
   for (const std::string& text : {std::string(3'000'000, '{'), list, std::string(600'000, '\n')}) {
@@ -104,7 +104,7 @@ TEST(Yaml, RefusesWhatWouldTakeTheParserTooMuch) {
   EXPECT_TRUE(YamlToJson("message: \"" + std::string(300'000, 'x') + "\"\n"));
 }
 
-TEST(Yaml, RefusesNestingThatWouldNotFitTheStack) {
+TEST(Yaml, RejectsNestingThatCouldOverflowTheStack) {
   EXPECT_FALSE(YamlToJson(std::string(100'000, '[')));
   std::string text = "a0: &a0 x\n";
   for (int i = 1; i < 100; ++i) {
@@ -114,7 +114,7 @@ TEST(Yaml, RefusesNestingThatWouldNotFitTheStack) {
   EXPECT_FALSE(YamlToJson(text));
 }
 
-// Each line would be indented by 400 spaces and more.
+// Without the limit each line would have an indentation of 400 spaces or more.
 TEST(Yaml, LimitsTheIndentationOfDeepDocuments) {
   const std::string open(200, '['), close(200, ']');
   std::string list = "[0", words = "\"a", lines = "\"a", members = "{\"0\":0";
@@ -132,7 +132,7 @@ TEST(Yaml, LimitsTheIndentationOfDeepDocuments) {
   }
 }
 
-TEST(Yaml, WritesDeepDocumentsAsJsonFromSomeDepthOn) {
+TEST(Yaml, WritesTheDeepPartsOfADocumentAsJson) {
   const std::string deep = std::string(9'000, '[') + "1" + std::string(9'000, ']');
   const std::string yaml = JsonToYaml(deep);
   EXPECT_LT(yaml.size(), 3'000'000U);

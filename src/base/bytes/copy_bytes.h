@@ -7,8 +7,8 @@
 
 namespace herald {
 
-// memcpy() for what is mostly short: most texts of an event are shorter than a call takes. They
-// go in two pieces of a fixed size, which may overlap. `from` may be null where size is 0.
+// A memcpy() for short sizes: for most strings of an event, copying takes less time than a call.
+// They are copied in two parts of a fixed size, which may overlap. `from` may be null if size is 0.
 // REQUIRES: the ranges do not overlap
 inline void CopyBytes(const char* from, std::size_t size, char* to) {
   const auto copy_ends = [&](auto piece) {
@@ -30,18 +30,17 @@ inline void CopyBytes(const char* from, std::size_t size, char* to) {
   }
 }
 
-// Sets *out to `text` for good: with no more memory than that takes.
+// Sets *out to `text` and allocates no more memory than necessary.
 inline void KeepText(std::string_view text, std::string* out) {
   if (text.size() <= out->capacity()) {
     out->assign(text);
   } else {
-    *out = std::string(text);  // assign() would take up to twice the room
+    *out = std::string(text);  // assign() could allocate up to twice as much
   }
 }
 
-// The same for a text of an event that was another event before, where most are as long as the
-// text that they take the place of. Unlike assign() this is inlined, and takes a fraction of its
-// time.
+// The same for a string that is reused and mostly has the same length as before. Unlike assign()
+// this is inlined and takes a fraction of its time.
 inline void OverwriteText(std::string_view text, std::string* out) {
   if (text.size() > out->size()) {
     KeepText(text, out);

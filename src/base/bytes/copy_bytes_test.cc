@@ -8,7 +8,7 @@
 namespace herald {
 namespace {
 
-TEST(CopyBytesTest, CopiesAllAndNothingElse) {
+TEST(CopyBytesTest, CopiesExactlyTheGivenBytes) {
   std::string from;
   for (int i = 0; i < 100; ++i) from.push_back(static_cast<char>('A' + i % 50));
   for (std::size_t size = 0; size <= from.size(); ++size) {
@@ -18,7 +18,7 @@ TEST(CopyBytesTest, CopiesAllAndNothingElse) {
   }
 }
 
-TEST(CopyBytesTest, NothingMayBeNowhere) {
+TEST(CopyBytesTest, AcceptsNullForAnEmptyRange) {
   char to = '.';
   CopyBytes(nullptr, 0, &to);
   EXPECT_EQ(to, '.');

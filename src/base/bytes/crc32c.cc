@@ -7,7 +7,7 @@
 namespace herald {
 namespace {
 
-constexpr std::uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, bits reversed
+constexpr std::uint32_t kPolynomial = 0x82f63b78;  // Castagnoli, bits reversed
 
 constexpr std::array<std::uint32_t, 256> MakeTable() {
   std::array<std::uint32_t, 256> table{};

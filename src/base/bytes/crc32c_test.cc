@@ -10,7 +10,7 @@ namespace herald {
 namespace {
 
 // RFC 3720, B.4.
-TEST(Crc32cTest, GivesTheKnownAnswers) {
+TEST(Crc32cTest, HasTheKnownValues) {
   std::string ascending;
   for (int i = 0; i < 32; ++i) ascending += static_cast<char>(i);
   for (const auto& crc : {&Crc32c, &Crc32cPortable}) {
@@ -22,7 +22,7 @@ TEST(Crc32cTest, GivesTheKnownAnswers) {
   }
 }
 
-TEST(Crc32cTest, GoesOnFromWhatCameBefore) {
+TEST(Crc32cTest, ContinuesFromAnEarlierChecksum) {
   Random random(1);
   for (std::size_t size = 0; size < 100; ++size) {
     std::string bytes;

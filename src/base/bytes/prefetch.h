@@ -2,14 +2,14 @@
 
 namespace herald {
 
-// Fetches the cache line at `address`, which is going to be written soon, while other things
-// are done. Of a line that another processor has written last, this takes the longest part off
-// the write. The address is not looked at, so anything will do.
+// Starts to fetch the cache line at `address`, which will be written soon. If another processor has
+// written it last, fetching takes most of the time of the write. The address is not dereferenced,
+// so it may be invalid.
 inline void PrefetchForWrite(const void* address) {
 #if defined(__x86_64__)
-  // What the builtin becomes leaves the line with the other processor as well, and so the write
-  // has to ask for it once more; this instruction does not. Every 64-bit processor takes it, the
-  // oldest as one that does nothing.
+  // The builtin compiles to an instruction that leaves the line shared with the other processor, so
+  // that the write has to request it again. This instruction requests it exclusively. All 64-bit
+  // processors accept it; the oldest ignore it.
   asm("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
 #else
   __builtin_prefetch(address, /*to be written*/ 1);

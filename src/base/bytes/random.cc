@@ -20,7 +20,7 @@ std::uint64_t Random::Next() {
 }
 
 double Random::Unit() {
-  // 53 bits are what a double holds exactly; more would round up to 1.
+  // A double has 53 bits; more could round up to 1.
   return static_cast<double>(Next() >> 11) * 0x1.0p-53;
 }
 
@@ -37,8 +37,8 @@ void FillRandom(void* bytes, std::size_t size) {
   }
   if (size == 0) return;
 
-  // A sandbox may forbid the call (seccomp); the library's device then reads the
-  // processor or /dev/urandom, or throws.
+  // A sandbox may forbid the call (seccomp). std::random_device uses the processor or /dev/urandom,
+  // or throws.
   std::random_device device;
   while (size > 0) {
     const auto word = device();

@@ -20,7 +20,7 @@ TEST(RandomTest, IsSplitMix64) {
   EXPECT_EQ(other.Next(), 3203168211198807973u);
 }
 
-TEST(RandomTest, UnitStaysBelowOneAndFillsTheRange) {
+TEST(RandomTest, UnitIsBelowOneAndUniform) {
   Random random(1);
   std::array<int, 10> tenths{};
   for (int i = 0; i < 10000; ++i) {
@@ -29,16 +29,15 @@ TEST(RandomTest, UnitStaysBelowOneAndFillsTheRange) {
     ASSERT_LT(unit, 1.0);
     ++tenths[static_cast<std::size_t>(unit * 10)];
   }
-  // The seed is fixed, so this cannot fail by chance.
+  // The seed is fixed, so this cannot fail at random.
   for (int count : tenths) EXPECT_NEAR(count, 1000, 120);
 }
 
 TEST(RandomTest, SeedsDifferFromCallToCall) { EXPECT_NE(RandomSeed(), RandomSeed()); }
 
-TEST(FillRandomTest, FillsAllBytesAndNotOneMore) {
-  // More than the 256 bytes that the kernel promises to give at once. Over 64
-  // rounds a byte that is never written stays zero; one that is, almost surely
-  // does not (1 in 2^512).
+TEST(FillRandomTest, FillsExactlyTheGivenBytes) {
+  // More than the 256 bytes that the kernel returns in one call at least. After 64 rounds, a byte
+  // that is never written is zero; one that is written is zero with a probability of 2^-512.
   constexpr std::size_t kSize = 5001;
   std::vector<unsigned char> seen(kSize, 0);
   for (int round = 0; round < 64; ++round) {

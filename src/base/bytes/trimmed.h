@@ -5,7 +5,7 @@
 
 namespace herald {
 
-// The text without white space at either end.
+// The string without white space at both ends.
 inline std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\n\v\f\r";
   const std::size_t first = text.find_first_not_of(kBlanks);

@@ -6,11 +6,11 @@
 
 namespace herald {
 
-// A random UUID (RFC 9562, version 4) in lower case, as Kubernetes writes uids:
+// A random UUID (RFC 9562, version 4) in lower case, as in Kubernetes:
 // "3f2b8c1e-5d47-4a90-b6e3-0c9d1f7a8e52".
 //
-// Thread-safe. Each one costs a call to the kernel; in return there is no pool
-// that a forked child would share with its parent and hand out again.
+// Thread-safe. Each UUID takes a system call. A pool would be faster, but a forked child would
+// return the same UUIDs as its parent.
 HERALD_EXPORT std::string RandomUuid();
 
 }  // namespace herald

@@ -12,7 +12,7 @@
 namespace herald {
 namespace {
 
-TEST(UuidTest, HasTheFormOfVersionFour) {
+TEST(UuidTest, HasTheFormatOfVersionFour) {
   const std::regex form("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}");
   for (int i = 0; i < 100; ++i) {
     const std::string uuid = RandomUuid();
@@ -36,8 +36,8 @@ TEST(UuidTest, NeverRepeatsAcrossThreads) {
   EXPECT_EQ(all.size(), static_cast<std::size_t>(kThreads * kEach));
 }
 
-TEST(UuidTest, AForkedChildNeverRepeatsItsParent) {
-  (void)RandomUuid();  // whatever state there could be is there before the fork
+TEST(UuidTest, AForkedChildDoesNotRepeatItsParent) {
+  (void)RandomUuid();  // creates any state before the fork
   int fds[2];
   ASSERT_EQ(pipe(fds), 0);
   const pid_t child = fork();

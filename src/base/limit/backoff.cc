@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Goes to the end of the range where a plain cast would be undefined.
+// Clamps to the range, because a cast out of range is undefined.
 nanoseconds ToNanoseconds(double count) {
   if (count >= static_cast<double>(nanoseconds::max().count())) return nanoseconds::max();
   return nanoseconds(static_cast<nanoseconds::rep>(count));

@@ -25,12 +25,12 @@ TEST(JitterTest, AddsUpToFactorTimesTheBase) {
   EXPECT_EQ(Jitter(seconds(10), 1.0, 0.0), seconds(10));
   EXPECT_EQ(Jitter(seconds(10), 1.0, 0.5), seconds(15));
   EXPECT_EQ(Jitter(seconds(10), 0.25, 0.5), milliseconds(11'250));
-  EXPECT_EQ(Jitter(nanoseconds(3), 1.0, 0.5), nanoseconds(4)) << "cut, not rounded";
+  EXPECT_EQ(Jitter(nanoseconds(3), 1.0, 0.5), nanoseconds(4)) << "truncated, not rounded";
   EXPECT_EQ(Jitter(seconds(10), 0.0, 0.5), seconds(10));
   EXPECT_EQ(Jitter(seconds(10), -1.0, 0.5), seconds(10));
 }
 
-TEST(JitterTest, StopsAtTheEndOfTimeInsteadOfOverflowing) {
+TEST(JitterTest, DoesNotOverflow) {
   EXPECT_EQ(Jitter(nanoseconds::max(), 1.0, 0.5), nanoseconds::max());
   EXPECT_EQ(Jitter(seconds(1), 1e300, 0.5), nanoseconds::max());
 }
@@ -45,7 +45,7 @@ TEST(BackoffTest, DoublesUpToItsCap) {
                                              seconds(30), seconds(30), seconds(30)}));
 }
 
-TEST(BackoffTest, JittersEachWaitFromThePlainSequence) {
+TEST(BackoffTest, AddsJitterToTheSequenceWithoutJitter) {
   Backoff plain(Plain(), 1);
   Backoff backoff(BackoffOptions{}, 42);
   Random random(42);
@@ -58,7 +58,7 @@ TEST(BackoffTest, JittersEachWaitFromThePlainSequence) {
   }
 }
 
-TEST(BackoffTest, IsTheSameForTheSameSeedOnly) {
+TEST(BackoffTest, HasTheSameDelaysOnlyForTheSameSeed) {
   Backoff a(BackoffOptions{}, 7);
   Backoff b(BackoffOptions{}, 7);
   Backoff c(BackoffOptions{}, 8);
@@ -67,7 +67,7 @@ TEST(BackoffTest, IsTheSameForTheSameSeedOnly) {
   EXPECT_NE(first, c.Next(kStart));
 }
 
-TEST(BackoffTest, StartsAgainAfterMoreThanTwoQuietMinutes) {
+TEST(BackoffTest, StartsAgainAfterMoreThanTwoMinutesWithoutFailure) {
   Backoff backoff(Plain(), 1);
   SteadyTime now = kStart;
   EXPECT_EQ(backoff.Next(now), milliseconds(800));
@@ -89,7 +89,7 @@ TEST(BackoffTest, DoesNotStartAgainInTheMiddleOfALongOutage) {
   }
 }
 
-TEST(BackoffTest, StartsAgainWhenToldTo) {
+TEST(BackoffTest, StartsAgainAfterReset) {
   Backoff backoff(Plain(), 1);
   (void)backoff.Next(kStart);
   (void)backoff.Next(kStart);
@@ -97,7 +97,7 @@ TEST(BackoffTest, StartsAgainWhenToldTo) {
   EXPECT_EQ(backoff.Next(kStart), milliseconds(800));
 }
 
-TEST(BackoffTest, WithoutAResetIntervalItForgetsNothing) {
+TEST(BackoffTest, WithoutAResetIntervalItDoesNotStartAgain) {
   BackoffOptions options = Plain();
   options.reset_after = nanoseconds(0);
   Backoff backoff(options, 1);
@@ -105,7 +105,7 @@ TEST(BackoffTest, WithoutAResetIntervalItForgetsNothing) {
   EXPECT_EQ(backoff.Next(kStart + hours(1000)), milliseconds(1600));
 }
 
-TEST(BackoffTest, AFactorOfOneOrLessKeepsTheFirstWait) {
+TEST(BackoffTest, AFactorOfOneOrLessKeepsTheFirstDelay) {
   for (double factor : {1.0, 0.0}) {
     BackoffOptions options = Plain();
     options.initial = seconds(10);
@@ -115,7 +115,7 @@ TEST(BackoffTest, AFactorOfOneOrLessKeepsTheFirstWait) {
   }
 }
 
-TEST(BackoffTest, WithoutACapItEndsAtTheEndOfTime) {
+TEST(BackoffTest, WithoutACapItDoesNotOverflow) {
   BackoffOptions options = Plain();
   options.cap = nanoseconds(0);
   Backoff backoff(options, 1);

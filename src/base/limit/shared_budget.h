@@ -11,15 +11,14 @@
 
 namespace herald {
 
-// A SharedBudget divides a fixed amount (of bytes, of requests) among clients as they need it, so
-// that a client that wants everything leaves room for the others. A client may take more if it
-// then has at most as much as is left:
+// A SharedBudget divides a fixed amount (of bytes, of requests) among clients, so that one client
+// cannot take all of it. A client may take more if it then has at most as much as is left:
 //
-//   taken by this client <= total - taken by all clients          (both with what it asks for)
+//   taken by this client <= total - taken by all clients          (both including the requested
+//   amount)
 //
 // So one greedy client gets half of the total, n of them get 1 / (n + 1) each, and the same amount
-// stays free for the next, who may take any part of it at first. It is not necessary to know how
-// many clients there are.
+// is free for the next client. The number of clients need not be known.
 //
 // Thread-safe. REQUIRES: outlives its shares
 class SharedBudget {
@@ -30,7 +29,7 @@ class SharedBudget {
   using Clients = std::map<std::string, Client, std::less<>>;
 
  public:
-  // What a client has taken for one purpose. The destructor returns it. Not thread-safe.
+  // An amount that a client has taken. The destructor returns it. Thread-confined.
   class Share {
    public:
     Share() = default;
@@ -39,7 +38,7 @@ class SharedBudget {
     Share& operator=(Share&& other) noexcept;
 
     std::size_t amount() const { return amount_; }
-    // False, and nothing changes, if there is no room. REQUIRES: made by Take()
+    // Returns false, and changes nothing, if there is not enough left. REQUIRES: returned by Take()
     bool Resize(std::size_t amount);
     void Reset();
 
@@ -54,7 +53,7 @@ class SharedBudget {
   SharedBudget(const SharedBudget&) = delete;
   SharedBudget& operator=(const SharedBudget&) = delete;
 
-  // Nothing if there is no room.
+  // nullopt if there is not enough left.
   std::optional<Share> Take(std::string_view client, std::size_t amount);
 
   std::size_t taken() const;
@@ -65,7 +64,7 @@ class SharedBudget {
   const std::size_t total_;
   mutable Mutex mu_;
   std::size_t taken_ GUARDED_BY(mu_) = 0;
-  Clients clients_ GUARDED_BY(mu_);  // those that have a share
+  Clients clients_ GUARDED_BY(mu_);  // clients with a share
 };
 
 }  // namespace herald

@@ -9,7 +9,7 @@
 namespace herald {
 namespace {
 
-// Takes shares of 1 until there is no room, and returns how many.
+// Takes shares of 1 until Take() fails, and returns their number.
 std::size_t TakeAll(SharedBudget& budget, const std::string& client,
                     std::vector<SharedBudget::Share>& shares) {
   std::size_t taken = 0;
@@ -20,17 +20,17 @@ std::size_t TakeAll(SharedBudget& budget, const std::string& client,
   return taken;
 }
 
-TEST(SharedBudgetTest, LeavesAsMuchForOthersAsTheGreediestClientHas) {
+TEST(SharedBudgetTest, LeavesAsMuchAsTheLargestClientHas) {
   SharedBudget budget(120);
   std::vector<SharedBudget::Share> shares;
   EXPECT_EQ(TakeAll(budget, "a", shares), 60U);
   EXPECT_EQ(TakeAll(budget, "b", shares), 30U);
   EXPECT_EQ(TakeAll(budget, "c", shares), 15U);
   EXPECT_EQ(budget.taken(), 105U);
-  EXPECT_TRUE(budget.Take("d", 15)) << "a client that has nothing finds room";
+  EXPECT_TRUE(budget.Take("d", 15)) << "a client without shares may take all that is left";
 }
 
-TEST(SharedBudgetTest, ABudgetOfOneServesOneAtATime) {
+TEST(SharedBudgetTest, ABudgetOfOneHasOneShareAtATime) {
   SharedBudget budget(1);
   auto share = budget.Take("a", 1);
   EXPECT_TRUE(share);
@@ -40,7 +40,7 @@ TEST(SharedBudgetTest, ABudgetOfOneServesOneAtATime) {
   EXPECT_TRUE(budget.Take("b", 1));
 }
 
-TEST(SharedBudgetTest, AClientThatHasTakenMuchWaitsWhileOthersNeedIt) {
+TEST(SharedBudgetTest, AClientWithLargeSharesWaitsForSmallerOnes) {
   SharedBudget budget(90);
   std::vector<SharedBudget::Share> a;
   std::vector<SharedBudget::Share> b;
@@ -48,13 +48,13 @@ TEST(SharedBudgetTest, AClientThatHasTakenMuchWaitsWhileOthersNeedIt) {
   while (a.size() > b.size()) {
     a.pop_back();
     TakeAll(budget, "b", b);
-    EXPECT_FALSE(budget.Take("a", 1)) << "what it returns is for the one that has less";
+    EXPECT_FALSE(budget.Take("a", 1)) << "the client with less takes what it returns";
   }
   EXPECT_EQ(a.size(), 30U);
   EXPECT_EQ(b.size(), 30U);
 }
 
-TEST(SharedBudgetTest, ASharesAmountCanChange) {
+TEST(SharedBudgetTest, AShareCanBeResized) {
   SharedBudget budget(100);
   auto share = budget.Take("a", 1);
   ASSERT_TRUE(share);

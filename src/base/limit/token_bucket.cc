@@ -6,8 +6,8 @@
 namespace herald {
 namespace {
 
-// Go's Duration.Seconds(): whole seconds and the rest apart. Dividing all of the
-// nanoseconds by 1e9 at once would round differently.
+// Go's Duration.Seconds(): converts whole seconds and the remainder separately. Dividing all
+// nanoseconds by 1e9 would round differently.
 double ToSeconds(std::chrono::nanoseconds d) {
   const auto whole = std::chrono::duration_cast<std::chrono::seconds>(d);
   return static_cast<double>(whole.count()) + static_cast<double>((d - whole).count()) / 1e9;
@@ -15,9 +15,9 @@ double ToSeconds(std::chrono::nanoseconds d) {
 
 }  // namespace
 
-// Each step is a statement of its own and this file is compiled without
-// contraction (CMakeLists.txt): a fused multiply-add, which arm64 has by
-// default, would keep digits that upstream rounds away.
+// Each step is a statement of its own, and this file is compiled without contraction
+// (CMakeLists.txt): a fused multiply-add, the default on arm64, would keep digits that upstream
+// rounds.
 bool TokenBucket::TryTake(const Limits& limits, SteadyTime now) {
   const double rate = static_cast<double>(limits.qps);
   const double full = limits.burst;

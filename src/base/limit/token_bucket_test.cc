@@ -12,26 +12,26 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
 constexpr SteadyTime kStart{hours(1)};
-// What client-go's spam filter is given (tools/record/events_cache.go).
+// The limits of client-go's spam filter (tools/record/events_cache.go).
 constexpr TokenBucket::Limits kSpam{.qps = 1.0F / 300.0F, .burst = 25};
 
 static_assert(sizeof(TokenBucket) == 16);
 
-// Takes until it is refused.
+// Takes tokens until TryTake() fails, and returns their number.
 int TakeAll(TokenBucket& bucket, const TokenBucket::Limits& limits, SteadyTime now) {
   int taken = 0;
   while (taken < 1000 && bucket.TryTake(limits, now)) ++taken;
   return taken;
 }
 
-TEST(TokenBucketTest, StartsFullWheneverItIsFirstAsked) {
+TEST(TokenBucketTest, IsFullAtTheFirstCall) {
   TokenBucket bucket;
   EXPECT_EQ(TakeAll(bucket, kSpam, kStart), 25);
   TokenBucket at_boot;
   EXPECT_EQ(TakeAll(at_boot, kSpam, SteadyTime()), 25);
 }
 
-TEST(TokenBucketTest, GivesOneBackAfterExactlyFiveMinutes) {
+TEST(TokenBucketTest, AddsOneTokenInFiveMinutes) {
   TokenBucket bucket;
   TakeAll(bucket, kSpam, kStart);
   EXPECT_EQ(TakeAll(bucket, kSpam, kStart + seconds(300)), 1);
@@ -39,15 +39,15 @@ TEST(TokenBucketTest, GivesOneBackAfterExactlyFiveMinutes) {
   EXPECT_EQ(TakeAll(bucket, kSpam, kStart + seconds(600)), 1);
 }
 
-TEST(TokenBucketTest, NeverHoldsMoreThanItsBurst) {
+TEST(TokenBucketTest, NeverHasMoreThanItsBurst) {
   TokenBucket bucket;
   EXPECT_EQ(TakeAll(bucket, kSpam, kStart), 25);
   EXPECT_EQ(TakeAll(bucket, kSpam, kStart + hours(24 * 365 * 100)), 25);
 }
 
-// The first nanosecond at which an emptied bucket gives `tokens` again, as found
-// by bisection on golang.org/x/time/rate v0.14.0.
-TEST(TokenBucketTest, RoundsAtTheBordersAsUpstreamDoes) {
+// The first nanosecond at which an empty bucket has `tokens` again, found by bisection with
+// golang.org/x/time/rate v0.14.0.
+TEST(TokenBucketTest, RoundsLikeUpstream) {
   const struct {
     float qps;
     int burst;
@@ -79,21 +79,21 @@ TEST(TokenBucketTest, RoundsAtTheBordersAsUpstreamDoes) {
   }
 }
 
-TEST(TokenBucketTest, ARefusalDoesNotLoseWhatWasEarnedSoFar) {
+TEST(TokenBucketTest, AFailureDoesNotLoseAPartOfAToken) {
   TokenBucket bucket;
   TakeAll(bucket, kSpam, kStart);
   for (int s = 1; s < 300; ++s) EXPECT_FALSE(bucket.TryTake(kSpam, kStart + seconds(s)));
   EXPECT_TRUE(bucket.TryTake(kSpam, kStart + seconds(300)));
 }
 
-TEST(TokenBucketTest, ATimeThatRunsBackwardsEarnsNothing) {
+TEST(TokenBucketTest, ATimeThatGoesBackwardsAddsNothing) {
   TokenBucket bucket;
   TakeAll(bucket, kSpam, kStart);
   EXPECT_FALSE(bucket.TryTake(kSpam, kStart - seconds(1000)));
   EXPECT_FALSE(bucket.TryTake(kSpam, kStart));
 }
 
-TEST(TokenBucketTest, ASuccessInThePastCountsFromThere) {
+TEST(TokenBucketTest, ASuccessInThePastBecomesTheLastOne) {
   constexpr TokenBucket::Limits kTwo{.qps = 1, .burst = 2};
   TokenBucket bucket;
   EXPECT_TRUE(bucket.TryTake(kTwo, kStart));
@@ -101,7 +101,7 @@ TEST(TokenBucketTest, ASuccessInThePastCountsFromThere) {
   EXPECT_TRUE(bucket.TryTake(kTwo, kStart - seconds(9)));
 }
 
-TEST(TokenBucketTest, WithoutARateItIsSpentOnce) {
+TEST(TokenBucketTest, WithoutARateNoTokensAreAdded) {
   for (float qps : {0.0F, -1.0F}) {
     TokenBucket bucket;
     const TokenBucket::Limits limits{.qps = qps, .burst = 3};
@@ -110,7 +110,7 @@ TEST(TokenBucketTest, WithoutARateItIsSpentOnce) {
   }
 }
 
-TEST(TokenBucketTest, WithoutABurstNothingPasses) {
+TEST(TokenBucketTest, WithoutABurstItAlwaysFails) {
   for (int burst : {0, -1}) {
     TokenBucket bucket;
     const TokenBucket::Limits limits{.qps = 1e9F, .burst = burst};

@@ -6,9 +6,8 @@
 
 namespace herald {
 
-// The rejection of a request for which there is no room now, in the words of kube-apiserver's
-// max-in-flight filter (apiserver/pkg/server/filters/maxinflight.go). A client that comes back
-// after a second probably finds room.
+// The error for a request over a limit, with the message of kube-apiserver's max-in-flight filter
+// (apiserver/pkg/server/filters/maxinflight.go). A retry after a second will probably succeed.
 inline Status TooManyRequests() {
   Status::Parts parts;
   parts.reason = StatusReason::kTooManyRequests;

@@ -12,9 +12,8 @@
 
 namespace herald {
 
-// A port of 127.0.0.1 for a server that a test starts, that nobody listens on at the moment. It
-// is below those that Linux gives to whoever takes any, so that no connection gets it by chance
-// before the server has it, or while the server is down.
+// A free port of 127.0.0.1 for a server that a test starts. It is below Linux's ephemeral ports, so
+// that no connection uses it by chance before the server listens, or while the server is stopped.
 inline std::uint16_t FreePort() {
   constexpr std::uint16_t kFirst = 10'000;
   constexpr std::uint16_t kEnd = 32'768;

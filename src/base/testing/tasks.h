@@ -6,11 +6,11 @@
 
 #include "herald/base/executor.h"
 
-// What tasks of the executor's and the strand's tests are made of.
+// Helpers for the tests of Executor and Strand.
 
 namespace herald {
 
-// Runs `action` when the last copy of what holds it is gone.
+// Calls `action` when the last copy is destroyed.
 class OnDestruction {
  public:
   explicit OnDestruction(std::function<void()> action) : action_(std::move(action)) {}
@@ -26,7 +26,7 @@ inline std::shared_ptr<OnDestruction> Finally(std::function<void()> action) {
   return std::make_shared<OnDestruction>(std::move(action));
 }
 
-// Returns once Stop() has begun, which shows in that it destroys what is posted.
+// Waits until Stop() has begun: new tasks are then destroyed.
 inline void WaitUntilStopping(Executor& executor) {
   for (;;) {
     auto held = std::make_shared<int>();

@@ -8,13 +8,14 @@
 
 namespace herald {
 
-// An empty directory of a test's own, gone with it. Thread-confined.
+// An empty directory for a test. The destructor removes it. Thread-confined.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
     std::string name = (std::filesystem::temp_directory_path() / "herald-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
-      throw std::system_error(errno, std::generic_category(), "no directory for the test");
+      throw std::system_error(errno, std::generic_category(),
+                              "cannot create a directory for the test");
     path_ = name;
   }
   ~TemporaryDirectory() {

@@ -5,15 +5,14 @@
 
 namespace herald {
 
-// Repeats an asynchronous step any number of times without piling up stack frames where
-// a step completes before its call returns.
+// Repeats an asynchronous step without recursion, even if a step completes before its call returns.
 //
 //   void Go() {
 //     loop.Run([this] { StartStep([this] { if (more && loop.Again()) Go(); }); });
 //   }
 //
-// Each step leads to at most one call of Again(); without one the loop is over. Thread-safe in
-// this use: steps may complete on any thread.
+// Each step calls Again() at most once; without a call the loop ends. Thread-safe in this use:
+// steps may complete on any thread.
 class AsyncLoop {
  public:
   template <typename Step>
@@ -24,7 +23,7 @@ class AsyncLoop {
     } while (state_.exchange(kReturned, std::memory_order_acq_rel) == kAgain);
   }
 
-  // True where the caller must call Run() anew: the one before has returned already.
+  // Returns true if the caller must call Run() again, because the last call has returned.
   bool Again() { return state_.exchange(kAgain, std::memory_order_acq_rel) == kReturned; }
 
  private:
@@ -34,8 +33,8 @@ class AsyncLoop {
   std::atomic<std::uint8_t> state_{kRunning};
 };
 
-// Lets one thread at a time do work that several threads ask for. A call while the work is being
-// done returns at once, and the thread that does it does it once more.
+// Runs work that several threads request, on one thread at a time. A call during the work returns
+// at once, and the thread that does the work repeats it.
 //
 // Thread-safe.
 class OneAtATime {
@@ -50,7 +49,7 @@ class OneAtATime {
   }
 
  private:
-  std::atomic<std::uint32_t> wanted_{0};  // calls of Run() that are not done with yet
+  std::atomic<std::uint32_t> wanted_{0};  // calls of Run() that are not done yet
 };
 
 }  // namespace herald

@@ -15,26 +15,25 @@
 namespace herald {
 namespace {
 
-// How many tasks a lone thread takes per lock. With more threads it is one, because
-// a task behind a slow one in a batch would wait while another thread sleeps; a lone
-// thread keeps nobody from anything.
+// The number of tasks that a single thread takes per lock. With several threads it is one, because
+// a task after a slow one in a batch would wait while another thread sleeps.
 constexpr std::size_t kBatch = 64;
 
-// Queues keep their memory for this many entries when they run empty, so that steady
-// work does not allocate, and give back what a burst has taken beyond it.
+// The capacity, in entries, that empty queues keep, so that steady work does not allocate. Larger
+// buffers are freed.
 constexpr std::size_t kKeptEntries = 4096;
 
-// The longest that a thread sleeps for one timer before it looks again. Any value
-// would do; it keeps sums of "now" and "never" from overflowing.
+// The longest time that a thread sleeps for a timer before it checks again. Any value works; it
+// prevents an overflow of "now" plus "never".
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::hours(1);
 
-// The executor whose task the thread is in, or whose dropped tasks it destroys. Only
-// compared, never followed: it is there to name a mistake that would be a deadlock.
+// The executor whose task the thread is running, or whose dropped tasks it destroys. Only compared
+// and never dereferenced: it detects a call of Stop() that would deadlock.
 thread_local const void* running_here = nullptr;
 
-// A first-in-first-out queue of tasks in a ring that grows by doubling: std::deque
-// would allocate for every 16th task, also when the queue is always short. Never runs
-// or destroys a task, except those left in it at its end. Thread-confined.
+// A first-in-first-out queue of tasks in a ring buffer that doubles when it is full: std::deque
+// would allocate for every 16th task, even if the queue is always short. Only its destructor
+// destroys tasks. Thread-confined.
 class TaskRing {
  public:
   bool empty() const { return size_ == 0; }
@@ -84,37 +83,36 @@ class TaskRing {
 
 struct Timer {
   SteadyTime when;
-  std::uint64_t sequence;  // of the call; timers for one instant keep its order
+  std::uint64_t sequence;  // of the call; timers with the same time run in this order
   Executor::Task task;
 };
 
-// For std::push_heap and its kin, which keep the greatest in front.
+// The order for std::push_heap() and std::pop_heap(), which keep the greatest element in front.
 bool RunsLater(const Timer& a, const Timer& b) {
   return a.when != b.when ? a.when > b.when : a.sequence > b.sequence;
 }
 
-// An exception ends the process here, also when the thread is the caller's own.
+// An exception terminates the process here, also on a caller's thread.
 void Run(Executor::Task& task) noexcept { task(); }
 
 }  // namespace
 
-// Threads take tasks from one queue. A timer waits in a heap; whoever looks for work
-// first moves what is due to the end of the queue, so a timer overtakes nothing that
-// was ready before it.
+// Threads take tasks from one queue. Timers are in a heap; a thread that looks for work first moves
+// due timers to the end of the queue, so that a timer does not overtake tasks that were ready
+// before it.
 //
 // A thread that finds no work sleeps in one of two ways:
 //
 //   sleeper  until it is woken
-//   keeper   until it is woken or the first timer is due; at most one, and always one
-//            while there are timers and a thread that could be it
+//   keeper   until it is woken or the first timer is due. There is at most one, and there is one
+//            whenever there are timers and a thread without work
 //
-// Work wakes a sleeper rather than the keeper, so that the keeper goes on keeping time
-// and no timer costs more than one thread its sleep. A keeper that leaves for a task
-// while others sleep wakes one of them in its place.
+// New tasks wake a sleeper and not the keeper, so that the keeper continues to wait for the timer
+// and a timer wakes only one thread. A keeper that runs a task while others sleep wakes one of them
+// as its successor.
 //
-// The keeper measures its sleep in the machine's steady time. With a FakeClock a timer
-// is therefore noticed when a thread next looks for work, which each Post() sees to,
-// and not by the clock's Advance().
+// The keeper sleeps in the machine's steady time. So with a FakeClock, due timers run when a thread
+// next looks for work, which each Post() causes, and not in the clock's Advance().
 //
 // Thread-safe.
 class Executor::Impl {
@@ -127,7 +125,7 @@ class Executor::Impl {
     try {
       for (int i = 0; i < thread_count_; ++i) threads_.emplace_back([this] { Work(); });
     } catch (...) {
-      // The system has no more threads. Those that it gave must not outlive us.
+      // The system has no more threads. Those that were started must not outlive this object.
       Stop();
       throw;
     }
@@ -136,9 +134,10 @@ class Executor::Impl {
   const Clock& clock() const { return clock_; }
   int threads() const { return thread_count_; }
 
-  // `task` is the caller's, so it is destroyed without the lock if it is not wanted.
+  // `task` belongs to the caller, so that it is destroyed without the lock if the executor has
+  // stopped.
   void Post(Task&& task) EXCLUDES(mu_) {
-    HERALD_CHECK(task != nullptr, "an empty task");
+    HERALD_CHECK(task != nullptr, "the task must not be empty");
     CondVar* wake = nullptr;
     {
       MutexLock lock(mu_);
@@ -150,7 +149,7 @@ class Executor::Impl {
   }
 
   void PostAt(SteadyTime when, Task&& task) EXCLUDES(mu_) {
-    HERALD_CHECK(task != nullptr, "an empty task");
+    HERALD_CHECK(task != nullptr, "the task must not be empty");
     CondVar* wake = nullptr;
     {
       MutexLock lock(mu_);
@@ -158,14 +157,14 @@ class Executor::Impl {
       const std::uint64_t sequence = next_sequence_++;
       timers_.push_back({when, sequence, std::move(task)});
       std::push_heap(timers_.begin(), timers_.end(), RunsLater);
-      // Behind another timer it changes nobody's sleep.
+      // Only a new first timer changes how long the keeper sleeps.
       if (timers_.front().sequence == sequence) wake = ChooseForTime();
     }
     if (wake != nullptr) wake->NotifyOne();
   }
 
   std::size_t RunUntilIdle() EXCLUDES(mu_) {
-    HERALD_CHECK(thread_count_ == 0, "the executor's own threads run its tasks");
+    HERALD_CHECK(thread_count_ == 0, "RunUntilIdle() requires threads == 0");
     const void* const outer = std::exchange(running_here, this);
     std::size_t count = 0;
     {
@@ -212,8 +211,8 @@ class Executor::Impl {
       changed_.Wait(lock, [this]() REQUIRES(mu_) { return callers_running_ == 0; });
     }
 
-    // What is left is destroyed when nothing runs any more, so that its destructors
-    // meet no task. They may post; that is refused by now.
+    // The remaining tasks are destroyed when no task runs any more. Tasks that their destructors
+    // post are destroyed, too.
     const void* const outer = std::exchange(running_here, this);
     while (!ready.empty()) (void)ready.Pop();
     timers.clear();
@@ -225,7 +224,7 @@ class Executor::Impl {
   }
 
  private:
-  // What each thread does until Stop().
+  // The loop of each thread until Stop().
   void Work() EXCLUDES(mu_) {
     NameThisThread("herald-work");
     running_here = this;
@@ -257,7 +256,7 @@ class Executor::Impl {
     if (timers_.empty() || keeper_) {
       ++sleepers_;
       sleepers_wake_.Wait(lock, [this]() REQUIRES(mu_) { return woken_ > 0 || stopping_; });
-      // Whoever wakes a sleeper has already counted it out.
+      // The thread that wakes a sleeper has already decremented sleepers_.
       if (woken_ > 0) --woken_;
       return;
     }
@@ -281,9 +280,9 @@ class Executor::Impl {
     if (timers_.empty() && timers_.capacity() > kKeptEntries) timers_ = std::vector<Timer>();
   }
 
-  // The four below say whom to wake, to be done without the lock, or null. Whoever was
-  // chosen is not chosen again: it looks for work before it sleeps, so a second
-  // call to the kernel would be for nothing.
+  // The next four functions choose a thread to wake, and return its condition variable, to be
+  // notified without the lock, or null. A thread is not chosen twice: it looks for work before it
+  // sleeps again, so that a second system call would be useless.
 
   CondVar* ChooseSleeper() REQUIRES(mu_) {
     if (sleepers_ == 0) return nullptr;
@@ -306,8 +305,8 @@ class Executor::Impl {
     return &keeper_wake_;
   }
 
-  // The calling thread goes to work. Somebody else is needed if there is more work than
-  // threads on their way to it (timers have come due), or if nobody keeps the time.
+  // Called by a thread that starts to work. Another thread is needed if there are more tasks than
+  // woken threads (timers have become due), or if there is no keeper.
   CondVar* ChooseSuccessor() REQUIRES(mu_) {
     const bool no_keeper = !timers_.empty() && !keeper_ && woken_ == 0;
     return ready_.size() > woken_ || no_keeper ? ChooseSleeper() : nullptr;
@@ -316,8 +315,8 @@ class Executor::Impl {
   const Clock& clock_;
   const int thread_count_;
 
-  // Guards all below but the condition variables. A leaf, but for what the clock locks
-  // when it is asked; no task runs or is destroyed under it.
+  // Guards all below except the condition variables. No other lock is taken under it except the
+  // clock's, and no task runs or is destroyed under it.
   Mutex mu_;
   CondVar sleepers_wake_;
   CondVar keeper_wake_;
@@ -327,15 +326,15 @@ class Executor::Impl {
   std::vector<Timer> timers_ GUARDED_BY(mu_);  // a heap, the first to run in front
   std::uint64_t next_sequence_ GUARDED_BY(mu_) = 0;
 
-  std::size_t sleepers_ GUARDED_BY(mu_) = 0;  // sleep, and have not been chosen to wake
-  std::size_t woken_ GUARDED_BY(mu_) = 0;     // have been chosen, and do not know it yet
-  bool keeper_ GUARDED_BY(mu_) = false;       // there is one
+  std::size_t sleepers_ GUARDED_BY(mu_) = 0;  // threads that sleep and have not been chosen
+  std::size_t woken_ GUARDED_BY(mu_) = 0;     // threads that have been chosen and still sleep
+  bool keeper_ GUARDED_BY(mu_) = false;       // whether there is a keeper
   bool keeper_woken_ GUARDED_BY(mu_) = false;
 
   std::size_t callers_running_ GUARDED_BY(mu_) = 0;  // inside RunUntilIdle()
   std::vector<std::thread> threads_ GUARDED_BY(mu_);
   bool stopped_ GUARDED_BY(mu_) = false;
-  // Written under mu_; a thread reads it without between the tasks of its batch.
+  // Written under mu_. A thread reads it without the lock between the tasks of its batch.
   std::atomic<bool> stopping_ = false;
 };
 

@@ -20,7 +20,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// An executor without threads and the clock that it goes by.
+// An executor without threads and its clock.
 class ManualExecutorTest : public testing::Test {
  protected:
   Executor::Task Say(const std::string& word) {
@@ -33,7 +33,7 @@ class ManualExecutorTest : public testing::Test {
   std::string said_;
 };
 
-TEST_F(ManualExecutorTest, RunsNothingUntilItIsAsked) {
+TEST_F(ManualExecutorTest, RunsTasksOnlyInRunUntilIdle) {
   executor_.Post(Say("a"));
   executor_.PostAt(In(seconds(0)), Say("b"));
   EXPECT_EQ(said_, "");
@@ -42,7 +42,7 @@ TEST_F(ManualExecutorTest, RunsNothingUntilItIsAsked) {
   EXPECT_EQ(executor_.RunUntilIdle(), 0u);
 }
 
-TEST_F(ManualExecutorTest, TellsItsClockAndItsThreads) {
+TEST_F(ManualExecutorTest, ReturnsItsClockAndItsThreads) {
   EXPECT_EQ(&executor_.clock(), &clock_);
   EXPECT_EQ(executor_.threads(), 0);
   Executor other;
@@ -50,9 +50,9 @@ TEST_F(ManualExecutorTest, TellsItsClockAndItsThreads) {
   EXPECT_EQ(other.threads(), 1);
 }
 
-TEST_F(ManualExecutorTest, RunsTasksInTheOrderTheyCame) {
-  // More at once than the queue first has room for, with a tail left over each round,
-  // and once so many that it gives their memory back.
+TEST_F(ManualExecutorTest, RunsTasksInTheOrderOfTheCalls) {
+  // More than the first capacity of the queue, with tasks left after each round, and once so many
+  // that the memory is freed.
   std::vector<int> ran;
   int next = 0;
   for (const int burst : {3, 7, 100, 5, 9000, 2}) {
@@ -65,7 +65,7 @@ TEST_F(ManualExecutorTest, RunsTasksInTheOrderTheyCame) {
   for (int i = 0; i < next; ++i) ASSERT_EQ(ran[static_cast<std::size_t>(i)], i);
 }
 
-TEST_F(ManualExecutorTest, RunsWhatATaskMakesDue) {
+TEST_F(ManualExecutorTest, RunsTasksThatATaskPosts) {
   executor_.Post([this] {
     Say("a")();
     executor_.Post([this] {
@@ -82,7 +82,7 @@ TEST_F(ManualExecutorTest, RunsWhatATaskMakesDue) {
   EXPECT_EQ(said_, "abcde");
 }
 
-TEST_F(ManualExecutorTest, RunsATaskInsideATaskThatAsksForIt) {
+TEST_F(ManualExecutorTest, CanRunTasksInsideOfATask) {
   executor_.Post([this] {
     Say("a")();
     EXPECT_EQ(executor_.RunUntilIdle(), 1u);
@@ -97,15 +97,15 @@ TEST(ExecutorTimerTest, ScenarioTable) {
   struct Scenario {
     const char* name;
     std::vector<int> at_seconds;        // timer i, in the order of the calls
-    std::vector<int> steps_seconds;     // how the clock moves
+    std::vector<int> steps_seconds;     // how far the clock advances
     std::vector<std::string> then_ran;  // after each step
   };
   const Scenario scenarios[] = {
       {"not before its time", {10}, {9, 1}, {"", "0"}},
-      {"at once when the time is past", {-5, 0}, {0}, {"01"}},
+      {"at once if the time has passed", {-5, 0}, {0}, {"01"}},
       {"in the order of the times", {3, 1, 2}, {1, 1, 1}, {"1", "2", "0"}},
-      {"in the order of the times when all have passed", {3, 1, 2}, {60}, {"120"}},
-      {"in the order of the calls for one instant", {5, 5, 4, 5, 5, 5}, {60}, {"201345"}},
+      {"in the order of the times if all have passed", {3, 1, 2}, {60}, {"120"}},
+      {"in the order of the calls for equal times", {5, 5, 4, 5, 5, 5}, {60}, {"201345"}},
       {"each once", {1, 2}, {1, 0, 1, 60}, {"0", "", "1", ""}},
   };
   for (const Scenario& scenario : scenarios) {
@@ -127,7 +127,7 @@ TEST(ExecutorTimerTest, ScenarioTable) {
   }
 }
 
-TEST_F(ManualExecutorTest, LetsATimerOvertakeNothingThatWasReady) {
+TEST_F(ManualExecutorTest, ATimerDoesNotOvertakeReadyTasks) {
   executor_.PostAt(In(seconds(1)), Say("timer "));
   executor_.Post(Say("ready "));
   clock_.Advance(seconds(1));
@@ -135,7 +135,7 @@ TEST_F(ManualExecutorTest, LetsATimerOvertakeNothingThatWasReady) {
   EXPECT_EQ(said_, "ready timer ");
 }
 
-TEST_F(ManualExecutorTest, TakesTheEndOfTimeForNever) {
+TEST_F(ManualExecutorTest, TheLatestTimeMeansNever) {
   executor_.PostAt(SteadyTime::max(), Say("never"));
   executor_.PostAt(SteadyTime::min(), Say("now"));
   clock_.Advance(hours(24 * 365));
@@ -150,19 +150,19 @@ TEST_F(ManualExecutorTest, DestroysATaskBeforeTheNextOneStarts) {
   EXPECT_EQ(said_, "a runs, a destroyed, b runs");
 }
 
-TEST_F(ManualExecutorTest, LetsTheDestructorOfATaskPost) {
+TEST_F(ManualExecutorTest, TheDestructorOfATaskMayPost) {
   executor_.Post([end = Finally([this] { executor_.Post(Say("b")); })] {});
   EXPECT_EQ(executor_.RunUntilIdle(), 2u);
   EXPECT_EQ(said_, "b");
 }
 
-TEST_F(ManualExecutorTest, DestroysUnrunWhatIsLeftAtStop) {
+TEST_F(ManualExecutorTest, StopDestroysTheRemainingTasks) {
   int destroyed = 0;
   const auto count = [&destroyed] { return Finally([&destroyed] { ++destroyed; }); };
   executor_.Post([this, end = count()] { Say("x")(); });
   executor_.PostAt(In(seconds(0)), [this, end = count()] { Say("x")(); });
   executor_.PostAt(In(hours(1)), [this, end = count()] { Say("x")(); });
-  // A destructor that posts is refused and must not deadlock.
+  // A task that a destructor posts is destroyed, without a deadlock.
   executor_.Post([end = Finally([this] { executor_.Post(Say("x")); })] {});
   EXPECT_EQ(destroyed, 0);
 
@@ -193,7 +193,7 @@ TEST_F(ManualExecutorTest, StopWaitsForTheTaskThatAnotherThreadRuns) {
   EXPECT_EQ(said_, "");
 }
 
-TEST(ExecutorTest, RunsTasksOnThreadsOfItsOwn) {
+TEST(ExecutorTest, RunsTasksOnItsOwnThreads) {
   for (const int threads : {1, 2, 5}) {
     Executor executor({.threads = threads});
     std::latch done(1);
@@ -210,7 +210,7 @@ TEST(ExecutorTest, RunsTasksOnThreadsOfItsOwn) {
 TEST(ExecutorTest, RunsAsManyTasksAtOnceAsItHasThreads) {
   for (const int threads : {2, 3, 8}) {
     Executor executor({.threads = threads});
-    // Each task waits for all the others: they meet or the test hangs.
+    // Each task waits for all others, so that the test hangs unless they run at once.
     std::latch all_run(threads);
     std::latch done(threads);
     for (int i = 0; i < threads; ++i) {
@@ -223,7 +223,7 @@ TEST(ExecutorTest, RunsAsManyTasksAtOnceAsItHasThreads) {
   }
 }
 
-TEST(ExecutorTest, RunsTimersThatComeDueTogetherOnAllItsThreads) {
+TEST(ExecutorTest, RunsTimersThatAreDueAtOnceOnAllThreads) {
   constexpr int kThreads = 4;
   Executor executor({.threads = kThreads});
   std::latch all_run(kThreads);
@@ -253,7 +253,7 @@ TEST(ExecutorTest, RunsATimerNotBeforeItsTime) {
   }
 }
 
-TEST(ExecutorTest, ShortensItsSleepForAnEarlierTimer) {
+TEST(ExecutorTest, WakesUpEarlierForAnEarlierTimer) {
   for (const int threads : {1, 2, 3}) {
     Executor executor({.threads = threads});
     executor.PostAt(SteadyTime::max(), [] { FAIL(); });
@@ -264,9 +264,9 @@ TEST(ExecutorTest, ShortensItsSleepForAnEarlierTimer) {
   }
 }
 
-TEST(ExecutorTest, RunsATimerWhileAnotherThreadIsHeldUp) {
-  // Whichever thread kept the time may be the one that is held up; one of the others
-  // has to take over. Several rounds, because they are in different states each time.
+TEST(ExecutorTest, RunsATimerWhileAnotherThreadIsBlocked) {
+  // The blocked thread may be the keeper; then another thread has to become the keeper. Several
+  // rounds, because the threads are in different states each time.
   for (const int threads : {2, 3}) {
     Executor executor({.threads = threads});
     for (int round = 0; round < 20; ++round) {
@@ -280,7 +280,7 @@ TEST(ExecutorTest, RunsATimerWhileAnotherThreadIsHeldUp) {
       };
       const SteadyTime soon = executor.clock().Steady() + milliseconds(1);
       if (round % 3 == 0) {
-        executor.PostAt(soon, hold);  // the keeper itself leaves for this one
+        executor.PostAt(soon, hold);  // the keeper runs this one
         executor.PostAt(soon + milliseconds(1), [&] { timer_ran.count_down(); });
       } else if (round % 3 == 1) {
         executor.PostAt(soon, [&] { timer_ran.count_down(); });
@@ -295,7 +295,7 @@ TEST(ExecutorTest, RunsATimerWhileAnotherThreadIsHeldUp) {
   }
 }
 
-TEST(ExecutorTest, NoticesAFakeClocksTimersAtTheNextPost) {
+TEST(ExecutorTest, RunsDueTimersOfAFakeClockAtTheNextPost) {
   for (const int threads : {1, 2}) {
     FakeClock clock{WallTime()};
     Executor executor({.threads = threads, .clock = &clock});
@@ -307,7 +307,7 @@ TEST(ExecutorTest, NoticesAFakeClocksTimersAtTheNextPost) {
   }
 }
 
-TEST(ExecutorTest, StopFinishesWhatRunsAndDropsTheRest) {
+TEST(ExecutorTest, StopWaitsForRunningTasksAndDestroysTheOthers) {
   for (const int threads : {1, 2}) {
     Executor executor({.threads = threads});
     std::latch running(threads);
@@ -330,7 +330,7 @@ TEST(ExecutorTest, StopFinishesWhatRunsAndDropsTheRest) {
   }
 }
 
-TEST(ExecutorTest, StopDropsTheRestOfABatchThatALoneThreadHasTaken) {
+TEST(ExecutorTest, StopDestroysTheRestOfABatchOfASingleThread) {
   Executor executor;
   std::latch holds(1);
   std::latch go_on(1);
@@ -340,7 +340,7 @@ TEST(ExecutorTest, StopDropsTheRestOfABatchThatALoneThreadHasTaken) {
     go_on.wait();
   });
   holds.wait();
-  // These are taken together once the thread goes on.
+  // The thread takes these together when it continues.
   executor.Post([&] {
     batch_runs.count_down();
     WaitUntilStopping(executor);
@@ -355,7 +355,7 @@ TEST(ExecutorTest, StopDropsTheRestOfABatchThatALoneThreadHasTaken) {
   EXPECT_EQ(dropped, 10);
 }
 
-TEST(ExecutorTest, IsStoppedByItsDestructor) {
+TEST(ExecutorTest, TheDestructorStops) {
   std::atomic<int> destroyed = 0;
   {
     Executor executor({.threads = 2});
@@ -368,7 +368,7 @@ TEST(ExecutorTest, IsStoppedByItsDestructor) {
 TEST(ExecutorTest, StartsTheTasksOfOneThreadInOrder) {
   constexpr int kProducers = 4;
   constexpr int kTasks = 5000;
-  Executor executor;  // with one thread, starting in order is running in order
+  Executor executor;  // with one thread, the order of starting is the order of running
   std::vector<int> last(kProducers, -1);
   std::latch done(kProducers * kTasks);
   std::vector<std::thread> producers;
@@ -387,10 +387,9 @@ TEST(ExecutorTest, StartsTheTasksOfOneThreadInOrder) {
   for (std::thread& producer : producers) producer.join();
 }
 
-// Every task is run or destroyed unrun, exactly once, whatever happens at once: posts
-// from many threads, from tasks and from timers, sleeps and wake-ups between, and
-// several calls of Stop() in the middle.
-TEST(ExecutorStressTest, AccountsForEveryTaskWhenStoppedInTheMiddle) {
+// Every task either runs or is destroyed, exactly once, with concurrent posts from threads, tasks
+// and timers, with sleeps and wake-ups in between, and with several calls of Stop().
+TEST(ExecutorStressTest, RunsOrDestroysEveryTaskWhenItIsStopped) {
   constexpr int kProducers = 4;
   for (const int threads : {1, 2, 3}) {
     for (int round = 0; round < 20; ++round) {
@@ -422,7 +421,7 @@ TEST(ExecutorStressTest, AccountsForEveryTaskWhenStoppedInTheMiddle) {
                   });
                   break;
                 default:
-                  // Let the queue run empty, so that threads sleep and are woken.
+                  // Lets the queue become empty, so that threads sleep and are woken.
                   std::this_thread::yield();
               }
             }
@@ -435,7 +434,7 @@ TEST(ExecutorStressTest, AccountsForEveryTaskWhenStoppedInTheMiddle) {
         halt = true;
         other_stop.join();
         for (std::thread& producer : producers) producer.join();
-        EXPECT_EQ(ran, ran_by_then) << "nothing runs once Stop() has returned";
+        EXPECT_EQ(ran, ran_by_then) << "no task runs after Stop() has returned";
       }
       EXPECT_EQ(destroyed, posted);
       EXPECT_LE(ran, posted);
@@ -443,8 +442,7 @@ TEST(ExecutorStressTest, AccountsForEveryTaskWhenStoppedInTheMiddle) {
   }
 }
 
-// One task at a time, each posted when the one before has run, is the case in which a
-// wake-up that is lost shows as a hang.
+// Each task is posted after the one before has run, so that a lost wake-up makes the test hang.
 TEST(ExecutorStressTest, LosesNoWakeUp) {
   for (const int threads : {1, 2, 3}) {
     for (const bool with_timer : {false, true}) {
@@ -472,21 +470,21 @@ TEST(ExecutorStressTest, LosesNoWakeUp) {
 
 class ExecutorDeathTest : public testing::Test {
  protected:
-  // The child starts the test anew instead of forking a process that has threads.
+  // The child process starts the test again, because a fork of a process with threads is not safe.
   ExecutorDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(ExecutorDeathTest, RefusesAnEmptyTaskWhereItIsPosted) {
+TEST_F(ExecutorDeathTest, RejectsAnEmptyTaskInPost) {
   Executor executor({.threads = 0});
-  EXPECT_DEATH(executor.Post(nullptr), "empty task");
-  EXPECT_DEATH(executor.PostAt(SteadyTime(), Executor::Task()), "empty task");
+  EXPECT_DEATH(executor.Post(nullptr), "must not be empty");
+  EXPECT_DEATH(executor.PostAt(SteadyTime(), Executor::Task()), "must not be empty");
 }
 
-TEST_F(ExecutorDeathTest, RefusesToBeRunByHandWhenItHasThreads) {
-  EXPECT_DEATH(Executor().RunUntilIdle(), "own threads");
+TEST_F(ExecutorDeathTest, RunUntilIdleRequiresNoThreads) {
+  EXPECT_DEATH(Executor().RunUntilIdle(), "requires threads == 0");
 }
 
-TEST_F(ExecutorDeathTest, EndsTheProcessWhenATaskThrows) {
+TEST_F(ExecutorDeathTest, AnExceptionOfATaskTerminatesTheProcess) {
   EXPECT_DEATH(
       {
         Executor executor({.threads = 0});
@@ -499,7 +497,7 @@ TEST_F(ExecutorDeathTest, EndsTheProcessWhenATaskThrows) {
       "thrown by a task");
 }
 
-TEST_F(ExecutorDeathTest, NamesAStopThatWouldWaitForItself) {
+TEST_F(ExecutorDeathTest, DetectsAStopThatWouldWaitForItself) {
   EXPECT_DEATH(
       {
         Executor executor({.threads = 0});

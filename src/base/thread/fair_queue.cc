@@ -21,7 +21,7 @@ Status FairQueue::Add(std::uint64_t id, Kind kind, Slice slice) {
     Enqueue(flow, {std::move(slice), kind == Kind::kShort ? kShortSlices : 0});
     ++queued_;
     if (!was_waiting) {
-      // Level with the others, unless it was served more than they were a moment ago.
+      // The same service as the others, unless the flow had more than they have.
       if (flow.running == 0) flow.service = std::max(flow.service, now_);
       waiting_.emplace(flow.service, id);
     }
@@ -52,8 +52,8 @@ void FairQueue::Charge(std::uint64_t id, Flow& flow, std::uint64_t service) {
 }
 
 void FairQueue::ForgetIdle() {
-  // Those that are not ahead would start at now_ as well if nothing were known about them; and
-  // where nobody waits or runs there is nobody to be fair to.
+  // A flow that is not above now_ is removed, because a new flow starts with now_, too. If no job
+  // waits or runs, all flows are removed, because there are no others to compare with.
   const bool alone = queued_ == 0 && flows_.size() == idle_.size();
   while (!idle_.empty() &&
          (alone || idle_.begin()->first <= now_ || idle_.size() > kMaxIdleFlows)) {
@@ -76,7 +76,7 @@ std::pair<std::uint64_t, FairQueue::Job> FairQueue::Pick() {
   job.short_slices = std::max(0, job.short_slices - 1);
   --queued_;
   ++flow.running;
-  // Charged in advance, so that another thread does not find the flow as if nothing of it ran.
+  // Charged in advance, so that other threads take the running slice into account.
   Charge(id, flow, flow.service + options_.slice_cost);
   return {id, std::move(job)};
 }
@@ -93,7 +93,7 @@ void FairQueue::RunOne() {
     std::tie(id, job) = Pick();
   }
   const Step step = job.slice();
-  if (step.done) job.slice = nullptr;  // without the lock, because of what it captures
+  if (step.done) job.slice = nullptr;  // without the lock, because captured objects are destroyed
   {
     MutexLock lock(mu_);
     Flow& flow = flows_.find(id)->second;
@@ -109,7 +109,7 @@ void FairQueue::RunOne() {
       return;
     }
   }
-  // Not in a loop: others who use the executor get their turn.
+  // Not in a loop, so that other tasks of the executor run in between.
   executor_->Post([this] { RunOne(); });
 }
 

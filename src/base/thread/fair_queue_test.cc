@@ -17,10 +17,10 @@ namespace {
 
 using Kind = FairQueue::Kind;
 
-// Runs slices one after the other, when the test calls Run(), and keeps their order.
+// Runs slices one after the other in Run(), and records their order.
 class FairQueueTest : public testing::Test {
  protected:
-  // A read of `slices` slices that leaves its name in order_ for each of them.
+  // A job of `slices` slices that appends its name to order_ in each of them.
   Status Add(std::uint64_t flow, const std::string& name, int slices, std::size_t cost = 10,
              Kind kind = Kind::kShort) {
     return queue_.Add(flow, kind, [this, name, cost, left = slices]() mutable {
@@ -39,21 +39,21 @@ class FairQueueTest : public testing::Test {
   std::string order_;
 };
 
-TEST_F(FairQueueTest, RunsReadsOfOneFlowInOrder) {
+TEST_F(FairQueueTest, RunsJobsOfOneFlowInOrder) {
   for (const char* name : {"a", "b", "c"}) EXPECT_TRUE(Add(1, name, 1).ok());
   EXPECT_EQ(queue_.queued(), 3U);
   EXPECT_EQ(Run(), "abc");
   EXPECT_EQ(queue_.queued(), 0U);
 }
 
-TEST_F(FairQueueTest, ServesFlowsInTurn) {
+TEST_F(FairQueueTest, RunsFlowsAlternately) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(Add(1, "a", 1).ok());
   EXPECT_TRUE(Add(2, "b", 1).ok());
   EXPECT_TRUE(Add(3, "c", 1).ok());
   EXPECT_EQ(Run(), "abcaaa");
 }
 
-TEST_F(FairQueueTest, AShortReadWaitsForSlicesNotForWholeReads) {
+TEST_F(FairQueueTest, AShortJobWaitsForSlicesNotForWholeJobs) {
   EXPECT_TRUE(Add(1, "L", 100).ok());
   EXPECT_TRUE(queue_
                   .Add(1, Kind::kShort,
@@ -68,20 +68,20 @@ TEST_F(FairQueueTest, AShortReadWaitsForSlicesNotForWholeReads) {
   EXPECT_EQ(order.size(), 102U);
 }
 
-TEST_F(FairQueueTest, AReadIsLongAfterAFewSlices) {
+TEST_F(FairQueueTest, AJobIsLongAfterAFewSlices) {
   EXPECT_TRUE(Add(1, "L", 3, 10, Kind::kLong).ok());
   EXPECT_TRUE(Add(1, "a", 6).ok());
   EXPECT_EQ(Run(), "aaaaLaLaL");
 }
 
-TEST_F(FairQueueTest, NewReadsOfAFlowGoBeforeItsLongOnes) {
+TEST_F(FairQueueTest, NewJobsOfAFlowRunBeforeItsLongOnes) {
   EXPECT_TRUE(Add(1, "L", 2, 10, Kind::kLong).ok());
   EXPECT_TRUE(Add(1, "M", 2, 10, Kind::kLong).ok());
   EXPECT_TRUE(Add(1, "s", 1).ok());
   EXPECT_EQ(Run(), "sLMLM") << "and the long ones alternate";
 }
 
-TEST_F(FairQueueTest, LongReadsProgressWhileShortOnesKeepComing) {
+TEST_F(FairQueueTest, LongJobsMakeProgressWhileShortOnesAreAdded) {
   EXPECT_TRUE(Add(1, "L", 2, 10, Kind::kLong).ok());
   int left = 30;
   std::function<FairQueue::Step()> next = [&]() -> FairQueue::Step {
@@ -95,14 +95,14 @@ TEST_F(FairQueueTest, LongReadsProgressWhileShortOnesKeepComing) {
   EXPECT_EQ(Run(), "ssssssssLssssssssL" + std::string(14, 's'));
 }
 
-TEST_F(FairQueueTest, ExpensiveReadsCountForMore) {
+TEST_F(FairQueueTest, ExpensiveJobsCountMore) {
   EXPECT_TRUE(Add(1, "E", 3, 40).ok());
   EXPECT_TRUE(Add(2, "c", 9, 10).ok());
   EXPECT_EQ(Run(), "EccccEccccEc") << "one slice of 40 for four of 10";
 }
 
 TEST_F(FairQueueTest, AFlowThatPausesNeitherSavesNorLosesService) {
-  // Flow 1 asks for its next read only when it has the answer to the one before.
+  // Flow 1 adds its next job only when the one before is done.
   int left = 3;
   std::function<FairQueue::Step()> next = [&]() -> FairQueue::Step {
     order_ += "E";
@@ -111,31 +111,31 @@ TEST_F(FairQueueTest, AFlowThatPausesNeitherSavesNorLosesService) {
   };
   EXPECT_TRUE(queue_.Add(1, Kind::kShort, next).ok());
   EXPECT_TRUE(Add(2, "c", 9, 10).ok());
-  EXPECT_EQ(Run(), "EccccEccccEc") << "as if all of them had been there from the start";
+  EXPECT_EQ(Run(), "EccccEccccEc") << "as if all jobs had been added at the start";
 
   EXPECT_TRUE(Add(2, "c", 2).ok());
   EXPECT_TRUE(Add(3, "n", 2).ok());
-  EXPECT_EQ(Run(), "cncn") << "an old flow is not behind a new one";
+  EXPECT_EQ(Run(), "cncn") << "an old flow is equal to a new one";
 }
 
-TEST_F(FairQueueTest, RejectsMoreThanAFlowMayHave) {
+TEST_F(FairQueueTest, LimitsTheJobsOfAFlow) {
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(Add(1, "a", 1).ok());
   const Status full = Add(1, "a", 1);
   EXPECT_TRUE(full.Is(StatusReason::kTooManyRequests)) << full.ToString();
   EXPECT_EQ(full.message(), "Too many requests, please try again later.");
   EXPECT_EQ(full.retry_after(), std::chrono::seconds(1));
-  EXPECT_TRUE(Add(2, "b", 1).ok()) << "others have room";
+  EXPECT_TRUE(Add(2, "b", 1).ok()) << "other flows are not affected";
   EXPECT_EQ(Run(), "abaaaa");
   EXPECT_TRUE(Add(1, "a", 1).ok());
 }
 
-TEST_F(FairQueueTest, RejectsMoreThanAllMayHave) {
+TEST_F(FairQueueTest, LimitsTheJobsOfAllFlows) {
   for (std::uint64_t flow = 0; flow < 8; ++flow) EXPECT_TRUE(Add(flow, "a", 1).ok());
   EXPECT_TRUE(Add(9, "b", 1).Is(StatusReason::kTooManyRequests));
   EXPECT_EQ(Run(), "aaaaaaaa");
 }
 
-TEST_F(FairQueueTest, DestroysAReadWhenItIsDone) {
+TEST_F(FairQueueTest, DestroysAJobWhenItIsDone) {
   auto held = std::make_shared<int>(0);
   EXPECT_TRUE(queue_.Add(1, Kind::kShort, [held]() -> FairQueue::Step { return {}; }).ok());
   EXPECT_EQ(held.use_count(), 2);

@@ -4,12 +4,11 @@
 #include <condition_variable>
 #include <mutex>
 
-// A mutex that clang can reason about: with -Wthread-safety the compiler refuses
-// code that touches a GUARDED_BY member without its lock. gcc sees std::mutex.
+// A mutex with annotations for clang: with -Wthread-safety, clang rejects code that accesses a
+// GUARDED_BY member without its lock. For gcc the annotations are empty.
 //
-// The names are those of clang's manual, without a prefix, because they stand in
-// every class that has a lock and are read far more often than written. This
-// header is private to src/, so they reach no user's program.
+// The names are those of clang's manual, without a prefix, because they are short to read. This
+// header is private to src/, so that they do not reach users' programs.
 #if defined(__clang__)
 #define HERALD_THREAD_ANNOTATION(x) __attribute__((x))
 #else
@@ -32,14 +31,14 @@
 
 namespace herald {
 
-// A std::mutex with the annotations above. Thread-safe. Lock it with a
-// MutexLock; Lock() and Unlock() are for the rare shape that no scope has.
+// A std::mutex with the annotations above. Thread-safe. Use a MutexLock; Lock() and Unlock() are
+// for the rare cases that do not fit a scope.
 class CAPABILITY("mutex") Mutex {
  public:
   Mutex() {
 #if defined(PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP)
-    // What is done under our locks takes far less time than to fall asleep and be woken.
-    // So whoever finds one taken looks again a few times first; glibc knows how often.
+    // Our critical sections take much less time than sleeping and waking up. So a thread spins a
+    // few times before it sleeps; glibc chooses how often.
     *mu_.native_handle() = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 #endif
   }
@@ -55,9 +54,8 @@ class CAPABILITY("mutex") Mutex {
   std::mutex mu_;
 };
 
-// Holds a Mutex for a scope. Unlock() ends it early, which is how a caller
-// notifies, calls back or destroys things without the lock; Lock() takes it
-// again. Thread-confined.
+// Holds a Mutex for a scope. Unlock() releases it early, for example to notify, to call back or to
+// destroy objects without the lock; Lock() takes it again. Thread-confined.
 class SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mu) ACQUIRE(mu) : lock_(mu.mu_) {}
@@ -77,7 +75,7 @@ class SCOPED_CAPABILITY MutexLock {
 
 // A std::condition_variable for a MutexLock. Thread-safe.
 //
-// clang does not look through a call, so a predicate repeats which lock it needs:
+// clang does not analyze across calls, so a predicate names its lock again:
 //
 //   not_empty_.Wait(lock, [this]() REQUIRES(mu_) { return !items_.empty(); });
 class CondVar {
@@ -86,19 +84,18 @@ class CondVar {
   CondVar(const CondVar&) = delete;
   CondVar& operator=(const CondVar&) = delete;
 
-  // May wake without cause; call it in a loop that asks again.
-  // REQUIRES: lock holds the mutex that guards what the caller waits for
+  // May return spuriously; call it in a loop that checks the condition.
+  // REQUIRES: lock holds the mutex that guards the condition
   void Wait(MutexLock& lock) { cv_.wait(lock.lock_); }
 
-  // Returns when the predicate is true, which it asks with the lock held.
+  // Returns when the predicate is true. The predicate is called with the lock held.
   // REQUIRES: as above
   template <typename Predicate>
   void Wait(MutexLock& lock, Predicate predicate) NO_THREAD_SAFETY_ANALYSIS {
     while (!predicate()) cv_.wait(lock.lock_);
   }
 
-  // The same, but for `timeout` of steady time at most. Returns what the
-  // predicate says at the end.
+  // The same, but waits at most `timeout` of steady time. Returns the last result of the predicate.
   // REQUIRES: as above
   template <typename Predicate>
   bool WaitFor(MutexLock& lock, std::chrono::nanoseconds timeout,

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::nanoseconds;
 
-// What a class of ours looks like, so that clang's analysis sees one, too.
+// A typical class with a lock, so that clang's analysis covers one.
 class Counter {
  public:
   void Add() EXCLUDES(mu_) {
@@ -50,7 +50,7 @@ class Counter {
   int value_ GUARDED_BY(mu_) = 0;
 };
 
-TEST(MutexTest, LetsOneThreadInAtATime) {
+TEST(MutexTest, AllowsOneThreadAtATime) {
   Counter counter;
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -62,7 +62,7 @@ TEST(MutexTest, LetsOneThreadInAtATime) {
   EXPECT_EQ(counter.value(), 4000);
 }
 
-// Whether another thread could take it now.
+// Whether another thread could lock it now.
 bool IsFree(Mutex& mu) {
   bool is_free = false;
   std::jthread([&] {
@@ -83,7 +83,7 @@ TEST(MutexTest, TryLockFailsWhileAnotherThreadHoldsIt) {
   EXPECT_TRUE(IsFree(mu));
 }
 
-TEST(MutexLockTest, CanBeReleasedEarlyAndTakenAgain) {
+TEST(MutexLockTest, CanBeUnlockedAndLockedAgain) {
   Mutex mu;
   {
     MutexLock lock(mu);
@@ -96,18 +96,18 @@ TEST(MutexLockTest, CanBeReleasedEarlyAndTakenAgain) {
   EXPECT_TRUE(IsFree(mu));
 }
 
-TEST(CondVarTest, WakesThoseWhoWaitForTheCondition) {
+TEST(CondVarTest, WakesThreadsThatWaitForTheCondition) {
   Counter counter;
   std::vector<std::jthread> waiters;
   waiters.emplace_back([&] { counter.WaitUntil(3); });
   waiters.emplace_back([&] { counter.WaitInALoopUntil(3); });
-  // An hour only bounds a failing test; a passing one is woken.
+  // The hour only limits a failing test; otherwise the thread is notified.
   waiters.emplace_back([&] { EXPECT_TRUE(counter.WaitUntilFor(3, hours(1))); });
   for (int i = 0; i < 3; ++i) counter.Add();
   waiters.clear();
 }
 
-TEST(CondVarTest, WaitForGivesUpAndSaysSo) {
+TEST(CondVarTest, WaitForReturnsFalseAfterTheTimeout) {
   Counter counter;
   EXPECT_FALSE(counter.WaitUntilFor(1, nanoseconds(0)));
   counter.Add();

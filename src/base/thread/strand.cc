@@ -12,31 +12,28 @@
 namespace herald {
 namespace {
 
-// How many tasks run before the strand gives way to the executor's other work: enough
-// that queueing up again costs little per task, and few enough that the others wait
-// for microseconds.
+// The number of tasks in a turn: enough that queueing again costs little per task, and few enough
+// that other tasks of the executor wait only for microseconds.
 constexpr std::size_t kTasksPerTurn = 64;
 
-// What a queue keeps room for when it has run empty; a burst's memory beyond it is
-// given back, because strands are many and mostly idle.
+// The capacity, in tasks, that an empty queue keeps. Larger buffers are freed, because there are
+// many strands and most are idle.
 constexpr std::size_t kKeptTasks = 256;
 
 }  // namespace
 
-// A strand is idle, or it has exactly one turn, which is queued in the executor or
-// runs:
+// A strand is idle, or it has exactly one turn, which is queued in the executor or running:
 //
-//   idle --Post()--> queued --> runs --nothing left--> idle
+//   idle --Post()--> queued --> runs --no task left--> idle
 //                      ^          |
-//                      `----------' kTasksPerTurn have run, and some are left
+//                      `----------' kTasksPerTurn have run, and tasks are left
 //
-// A turn that TryRun() takes runs in its caller, and is queued only if tasks were posted
-// meanwhile. `has_turn_` is what tells the states apart, and whoever changes it from false to
-// true queues the turn. It becomes false under the lock that has just shown that no
-// task is left, so no task can be posted between and forgotten.
+// A turn of TryRun() runs in its caller and is queued only if tasks were posted in the meantime.
+// `has_turn_` is true unless the strand is idle; the thread that sets it to true queues the turn.
+// It is set to false under the same lock under which no task was left, so that no task is lost.
 //
-// Thread-safe; the members of the turn are confined to it, and it is handed from
-// thread to thread by the executor.
+// Thread-safe. The members of the turn are used only by the turn, which the executor passes from
+// thread to thread.
 class Strand::State {
  public:
   explicit State(Executor* executor) : executor_(*executor) {}
@@ -44,12 +41,11 @@ class Strand::State {
   Executor& executor() const { return executor_; }
 
   bool RunsHere() const {
-    // Relaxed will do: a thread always sees what it wrote itself, and nobody else
-    // writes its id.
+    // Relaxed is enough: a thread sees its own writes, and no other thread writes its id.
     return runner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
 
-  // Whether the caller has to queue a turn.
+  // Returns whether the caller has to queue a turn.
   bool Add(Task&& task) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     posted_.push_back(std::move(task));
@@ -62,7 +58,7 @@ class Strand::State {
     return !std::exchange(has_turn_, true);
   }
 
-  // Runs a task in a turn that was taken. The result is that of RunTurn().
+  // Runs a task in a turn that TakeTurn() took. Returns the same as RunTurn().
   bool RunOne(const Task& task) EXCLUDES(mu_) {
     runner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     task();
@@ -71,8 +67,8 @@ class Strand::State {
     return true;
   }
 
-  // Runs a turn's worth of tasks. False: none is left and the turn is over. True: the
-  // caller still has the turn, and has to queue it again.
+  // Runs the tasks of one turn. False: no task is left and the turn has ended. True: the caller has
+  // to queue the turn again.
   bool RunTurn() EXCLUDES(mu_) {
     runner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     for (std::size_t count = 0;; ++count) {
@@ -86,7 +82,7 @@ class Strand::State {
     return true;
   }
 
-  // Destroys the tasks unrun and ends the turn, for there is nobody to run it.
+  // Destroys all tasks and ends the turn, because the executor has stopped.
   void DropTurn() EXCLUDES(mu_) {
     std::vector<Task> posted;
     std::vector<Task> taken;
@@ -95,18 +91,18 @@ class Strand::State {
     MutexLock lock(mu_);
     posted.swap(posted_);
     has_turn_ = false;
-    // The tasks are destroyed after the lock is released: `lock` is the last variable.
+    // The tasks are destroyed after the lock is released, because `lock` is the last variable.
   }
 
  private:
-  // Takes what was posted since the last time, or ends the turn if that is nothing.
+  // Takes the tasks that were posted since the last call, or ends the turn if there are none.
   bool TakePosted() EXCLUDES(mu_) {
     taken_.clear();
     next_ = 0;
     if (taken_.capacity() > kKeptTasks) taken_ = std::vector<Task>();
     MutexLock lock(mu_);
     if (posted_.empty()) {
-      // In this order: once there is no turn, another thread may begin one.
+      // In this order, because another thread may begin a turn as soon as has_turn_ is false.
       runner_.store(std::thread::id(), std::memory_order_relaxed);
       has_turn_ = false;
       return false;
@@ -117,21 +113,20 @@ class Strand::State {
 
   Executor& executor_;
 
-  // Of the turn.
+  // Used only by the turn.
   std::vector<Task> taken_;  // those before next_ have run
   std::size_t next_ = 0;
 
   std::atomic<std::thread::id> runner_ = {};
 
-  // Guards all below. A leaf: no task runs or is destroyed under it.
+  // Guards all below. No other lock is taken, and no task runs or is destroyed, under it.
   Mutex mu_;
   std::vector<Task> posted_ GUARDED_BY(mu_);
   bool has_turn_ GUARDED_BY(mu_) = false;
 };
 
-// A turn as a task of the executor. If it is destroyed without having run, which is
-// what Stop() does, it takes the strand's tasks with it; else they would stay, and
-// more would pile up, behind a turn that never comes.
+// A turn as a task of the executor. If Stop() destroys it before it has run, it destroys the
+// strand's tasks, too; otherwise they would wait forever for their turn.
 class Strand::Turn {
  public:
   explicit Turn(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -140,8 +135,8 @@ class Strand::Turn {
   }
   Turn(Turn&&) = default;
   Turn& operator=(Turn&&) = delete;
-  // std::function asks for it and an Executor has no use for it: a turn is one.
-  Turn(const Turn&) : Turn(nullptr) { HERALD_CHECK(false, "a turn was copied"); }
+  // Required by std::function, but never called by the Executor.
+  Turn(const Turn&) : Turn(nullptr) { HERALD_CHECK(false, "a turn must not be copied"); }
 
   void operator()() {
     std::shared_ptr<State> state = std::move(state_);
@@ -159,8 +154,8 @@ Strand::Strand(Executor* executor) : state_(std::make_shared<State>(executor)) {
 Strand::~Strand() = default;
 
 void Strand::Post(Task task) {
-  HERALD_CHECK(task != nullptr, "an empty task");
-  // A copy, because the task may run, and destroy this Strand, before we return.
+  HERALD_CHECK(task != nullptr, "the task must not be empty");
+  // A copy, because the task may run and destroy this Strand before this function returns.
   std::shared_ptr<State> state = state_;
   if (!state->Add(std::move(task))) return;
   Executor& executor = state->executor();

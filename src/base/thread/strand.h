@@ -7,46 +7,44 @@
 
 namespace herald {
 
-// A Strand runs tasks on an Executor one after the other, in the order in which they
-// were posted and never two at once, on whichever of its threads is free. What only
-// a strand's tasks touch needs no lock, and costs no thread: thousands of strands may
-// share one executor.
+// A Strand runs tasks on the threads of an Executor one after the other, in the order of the Post()
+// calls and never two at once. Data that only a strand's tasks use needs no lock and no thread of
+// its own: thousands of strands may share one executor.
 //
-// A busy strand gives way: after some tasks, its turn, it queues up behind whatever else
-// the executor has to run. To the executor a turn is one task, which Stop() lets finish.
+// A busy strand yields: after a number of tasks, a turn, it queues again behind the executor's
+// other tasks. For the executor a turn is one task, which Stop() waits for.
 //
-// Each task is destroyed before the next one starts. A Strand may be destroyed while
-// its tasks are queued: they still run, because they hold what they need. One of them
-// may be what destroys it, even before the Post() of that task has returned. Only the
-// executor's Stop() destroys tasks unrun, those queued and those posted later.
+// Each task is destroyed before the next one starts. A Strand may be destroyed while tasks are
+// queued, and they still run. A task may destroy its strand, even before the Post() of that task
+// has returned. Only the executor's Stop() destroys tasks that have not run, both queued ones and
+// those posted later.
 //
 // Thread-safe.
 class HERALD_EXPORT Strand {
  public:
   using Task = Executor::Task;
 
-  // The executor is borrowed and outlives the Strand.
+  // The executor is not owned and must outlive the Strand.
   explicit Strand(Executor* executor);
   ~Strand();
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;
 
-  // Runs the task soon, after those posted before; also when called from one of them:
-  // it never runs inside the call. REQUIRES: task is not empty
+  // Runs the task after those posted before. It never runs inside of the call, even if a task of
+  // the strand calls this. REQUIRES: task is not empty
   void Post(Task task);
 
-  // Runs the task inside the call, if there is nothing else to run now; false if there is.
-  // For a thread that would only wait until the task has run on another.
+  // Runs the task inside of the call if the strand is idle. Returns false otherwise. For a thread
+  // that would only wait until the task has run on another thread.
   bool TryRun(const Task& task);
 
-  // Whether the calling thread is inside one of this strand's tasks, or destroys one
-  // that has run.
+  // Whether the calling thread is running a task of this strand, or destroying one that has run.
   bool RunsHere() const;
 
  private:
   class State;
   class Turn;
-  // Shared with the turn that is queued or runs, if there is one.
+  // Shared with the turn that is queued or running, if any.
   const std::shared_ptr<State> state_;
 };
 

@@ -15,7 +15,7 @@
 namespace herald {
 namespace {
 
-// Strands on an executor that runs when the test says so.
+// Strands on an executor without threads, which the test runs.
 class StrandTest : public testing::Test {
  protected:
   Strand::Task Say(const std::string& word) {
@@ -26,7 +26,7 @@ class StrandTest : public testing::Test {
   std::string said_;
 };
 
-TEST_F(StrandTest, AnIdleStrandMayRunATaskInsideTheCall) {
+TEST_F(StrandTest, TryRunRunsATaskOfAnIdleStrandInsideOfTheCall) {
   Strand strand(&executor_);
   bool here = false;
   EXPECT_TRUE(strand.TryRun([&] {
@@ -37,19 +37,19 @@ TEST_F(StrandTest, AnIdleStrandMayRunATaskInsideTheCall) {
   }));
   EXPECT_TRUE(here);
   EXPECT_FALSE(strand.RunsHere());
-  EXPECT_EQ(said_, "a") << "what is posted meanwhile is the executor's";
-  EXPECT_FALSE(strand.TryRun(Say("never"))) << "and goes first";
+  EXPECT_EQ(said_, "a") << "tasks posted in the meantime run on the executor";
+  EXPECT_FALSE(strand.TryRun(Say("never"))) << "and run first";
   executor_.RunUntilIdle();
   EXPECT_EQ(said_, "ab");
   EXPECT_TRUE(strand.TryRun(Say("c")));
   EXPECT_EQ(said_, "abc");
 }
 
-TEST_F(StrandTest, RunsTasksInTheOrderTheyCame) {
+TEST_F(StrandTest, RunsTasksInTheOrderOfTheCalls) {
   Strand strand(&executor_);
   strand.Post(Say("a"));
   strand.Post(Say("b"));
-  EXPECT_EQ(said_, "") << "and never inside the call";
+  EXPECT_EQ(said_, "") << "and never inside of the call";
   executor_.RunUntilIdle();
   EXPECT_EQ(said_, "ab");
   strand.Post(Say("c"));
@@ -57,7 +57,7 @@ TEST_F(StrandTest, RunsTasksInTheOrderTheyCame) {
   EXPECT_EQ(said_, "abc");
 }
 
-TEST_F(StrandTest, RunsWhatATaskPostsAfterIt) {
+TEST_F(StrandTest, RunsATaskThatATaskPostsAfterIt) {
   Strand strand(&executor_);
   strand.Post([&] {
     strand.Post(Say("c"));
@@ -68,14 +68,14 @@ TEST_F(StrandTest, RunsWhatATaskPostsAfterIt) {
   EXPECT_EQ(said_, "abc");
 }
 
-TEST_F(StrandTest, AsksTheExecutorOnceForManyTasks) {
+TEST_F(StrandTest, QueuesOneTurnForManyTasks) {
   Strand strand(&executor_);
   for (int i = 0; i < 10; ++i) strand.Post(Say("a"));
   EXPECT_EQ(executor_.RunUntilIdle(), 1u);
   EXPECT_EQ(said_, "aaaaaaaaaa");
 }
 
-TEST_F(StrandTest, GivesWayToOthersWhenItIsBusy) {
+TEST_F(StrandTest, YieldsToOtherTasksWhenItIsBusy) {
   Strand busy(&executor_);
   Strand other(&executor_);
   int ran = 0;
@@ -87,7 +87,7 @@ TEST_F(StrandTest, GivesWayToOthersWhenItIsBusy) {
   EXPECT_EQ(ran_before_other, 64);
 }
 
-TEST_F(StrandTest, TakesNoTurnMoreThanItHasWorkFor) {
+TEST_F(StrandTest, TakesNoTurnWithoutTasks) {
   struct {
     int tasks;
     std::size_t turns;
@@ -101,7 +101,7 @@ TEST_F(StrandTest, TakesNoTurnMoreThanItHasWorkFor) {
   }
 }
 
-TEST_F(StrandTest, KnowsWhetherATaskOfItsRunsHere) {
+TEST_F(StrandTest, RunsHereOnlyInsideOfItsTasks) {
   Strand strand(&executor_);
   Strand other(&executor_);
   int asked = 0;
@@ -112,7 +112,7 @@ TEST_F(StrandTest, KnowsWhetherATaskOfItsRunsHere) {
     std::thread([&] { EXPECT_FALSE(strand.RunsHere()); }).join();
     other.Post([&] {
       EXPECT_TRUE(other.RunsHere());
-      EXPECT_TRUE(strand.RunsHere()) << "this one runs inside a task of that one";
+      EXPECT_TRUE(strand.RunsHere()) << "the inner task runs inside of a task of this strand";
       ++asked;
     });
     executor_.RunUntilIdle();
@@ -123,7 +123,7 @@ TEST_F(StrandTest, KnowsWhetherATaskOfItsRunsHere) {
   executor_.RunUntilIdle();
   EXPECT_FALSE(strand.RunsHere());
 
-  // Between two turns it is nowhere.
+  // Between two turns it runs on no thread.
   for (int i = 0; i < 65; ++i) strand.Post([] {});
   executor_.Post([&] {
     EXPECT_FALSE(strand.RunsHere());
@@ -141,7 +141,7 @@ TEST_F(StrandTest, DestroysATaskBeforeTheNextOneStarts) {
   EXPECT_EQ(said_, "a runs, a destroyed, b runs");
 }
 
-TEST_F(StrandTest, RunsItsTasksAlsoWhenItIsGone) {
+TEST_F(StrandTest, RunsItsTasksAfterItIsDestroyed) {
   {
     Strand strand(&executor_);
     strand.Post(Say("a"));
@@ -151,7 +151,7 @@ TEST_F(StrandTest, RunsItsTasksAlsoWhenItIsGone) {
   EXPECT_EQ(said_, "ab");
 }
 
-TEST_F(StrandTest, MayBeDestroyedByATaskOfItsOwn) {
+TEST_F(StrandTest, MayBeDestroyedByItsOwnTask) {
   auto strand = std::make_unique<Strand>(&executor_);
   strand->Post([&] {
     strand.reset();
@@ -162,37 +162,37 @@ TEST_F(StrandTest, MayBeDestroyedByATaskOfItsOwn) {
   EXPECT_EQ(said_, "a" + std::string(100, 'b'));
 }
 
-TEST_F(StrandTest, DestroysItsTasksUnrunWhenTheExecutorStops) {
+TEST_F(StrandTest, DestroysItsTasksWhenTheExecutorStops) {
   int destroyed = 0;
   const auto count = [&destroyed] { return Finally([&destroyed] { ++destroyed; }); };
   Strand strand(&executor_);
   strand.Post([this, end = count()] { Say("x")(); });
   strand.Post([this, end = count()] { Say("x")(); });
-  // A destructor that posts is refused and must not deadlock.
+  // A task that a destructor posts is destroyed, without a deadlock.
   strand.Post([end = Finally([&] { strand.Post([end = count()] {}); })] {});
   EXPECT_EQ(destroyed, 0);
   executor_.Stop();
   EXPECT_EQ(destroyed, 3);
   for (int i = 0; i < 10; ++i) {
     strand.Post([this, end = count()] { Say("x")(); });
-    EXPECT_EQ(destroyed, 4 + i) << "at once, so that nothing piles up";
+    EXPECT_EQ(destroyed, 4 + i) << "at once, so that tasks do not accumulate";
   }
   EXPECT_EQ(said_, "");
 }
 
-TEST(StrandStopTest, DestroysTheRestOfAHalfRunQueueWhenTheExecutorStops) {
+TEST(StrandStopTest, DestroysTheRemainingTasksWhenTheExecutorStops) {
   std::atomic<int> ran = 0;
   std::atomic<int> destroyed = 0;
   std::latch turn_ends(1);
   Executor executor;
   Strand strand(&executor);
-  // In a task of the only thread, so that all are there when the first turn starts.
+  // In a task of the only thread, so that all are posted when the first turn starts.
   executor.Post([&] {
     for (int i = 1; i <= 100; ++i) {
       strand.Post([&, i, end = Finally([&] { ++destroyed; })] {
         ++ran;
         if (i != 64) return;
-        // The last of its turn. The next turn is queued when Stop() has begun.
+        // The last task of its turn. The next turn is queued when Stop() has begun.
         turn_ends.count_down();
         WaitUntilStopping(executor);
       });
@@ -204,8 +204,8 @@ TEST(StrandStopTest, DestroysTheRestOfAHalfRunQueueWhenTheExecutorStops) {
   EXPECT_EQ(destroyed, 100);
 }
 
-// Plain counters, written by every task: a race is a report of the thread sanitizer,
-// a lost task a hang, and a task out of its producer's order a failure.
+// All tasks write counters without a lock: the thread sanitizer reports a race, a lost task makes
+// the test hang, and a task that is out of its producer's order is a failure.
 TEST(StrandStressTest, KeepsEachProducersOrderAndNeverRunsTwoTasksAtOnce) {
   constexpr int kProducers = 6;
   constexpr int kTasks = 4000;
@@ -236,7 +236,7 @@ TEST(StrandStressTest, KeepsEachProducersOrderAndNeverRunsTwoTasksAtOnce) {
               done.count_down();
             });
           }
-          // Now and then let the strands fall idle, which is where wake-ups get lost.
+          // Lets the strands become idle sometimes, because that is where wake-ups could be lost.
           if (i % 16 == p) std::this_thread::yield();
         }
       });
@@ -273,7 +273,8 @@ TEST(StrandStressTest, MayBeDestroyedByATaskBeforeItsPostReturns) {
   for (int i = 1; i <= 2000; ++i) {
     auto owner = std::make_shared<Strand>(&executor);
     Strand* const strand = owner.get();
-    // First one that keeps the strand busy, so that both ways through Post() are met.
+    // Another task first in every second round, so that Post() is tested with an idle and a busy
+    // strand.
     if (i % 2 == 0) strand->Post([owner] {});
     strand->Post([&ran, owner = std::move(owner)]() mutable {
       owner.reset();
@@ -285,7 +286,7 @@ TEST(StrandStressTest, MayBeDestroyedByATaskBeforeItsPostReturns) {
   }
 }
 
-TEST(StrandStressTest, AccountsForEveryTaskWhenTheExecutorStopsInTheMiddle) {
+TEST(StrandStressTest, RunsOrDestroysEveryTaskWhenTheExecutorStops) {
   constexpr int kProducers = 4;
   for (const int threads : {1, 2}) {
     for (int round = 0; round < 20; ++round) {
@@ -317,12 +318,12 @@ TEST(StrandStressTest, AccountsForEveryTaskWhenTheExecutorStopsInTheMiddle) {
   }
 }
 
-TEST(StrandDeathTest, RefusesAnEmptyTaskWhereItIsPosted) {
-  // The child starts the test anew instead of forking a process that has threads.
+TEST(StrandDeathTest, RejectsAnEmptyTaskInPost) {
+  // The child process starts the test again, because a fork of a process with threads is not safe.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Executor executor({.threads = 0});
   Strand strand(&executor);
-  EXPECT_DEATH(strand.Post(nullptr), "empty task");
+  EXPECT_DEATH(strand.Post(nullptr), "must not be empty");
 }
 
 }  // namespace
