@@ -56,7 +56,7 @@ struct BodyReader {
 };
 
 // Sends the response to one request: either Send(), or Start(), any number of Write() and End().
-// Implemented by PendingResponse and by tests.
+// Implemented in pending_response.cc and by tests.
 //
 // Destroying it before the response is complete aborts the response: a stream ends with an error,
 // and a response that was not started becomes a plain 500.
