@@ -224,16 +224,16 @@ class Cluster {
 
 int Main(int argc, char** argv) {
   Options options;
-  CLI::App app("Thousands of node agents in one process.", "cluster");
-  app.add_option("--kubeconfig", options.kubeconfig)->required();
-  app.add_option("--nodes", options.nodes);
-  app.add_option("--pods", options.pods, "on each");
-  app.add_option("--pod-lifetime", options.pod_lifetime, "seconds, on average");
-  app.add_option("--threads", options.threads, "of the one executor");
-  app.add_option("--steady", options.steady, "seconds of pods that come and go");
+  CLI::App app("Simulates thousands of node agents in one process.", "cluster");
+  app.add_option("--kubeconfig", options.kubeconfig, "path of the kubeconfig")->required();
+  app.add_option("--nodes", options.nodes, "number of nodes");
+  app.add_option("--pods", options.pods, "number of pods per node");
+  app.add_option("--pod-lifetime", options.pod_lifetime, "average lifetime of a pod in seconds");
+  app.add_option("--threads", options.threads, "threads of the executor");
+  app.add_option("--steady", options.steady, "seconds in which pods start and stop");
   app.add_option("--storm", options.storm, "seconds in which every container crashes");
-  app.add_option("--after", options.after, "seconds after that");
-  app.add_option("--server-pid", options.server_pid, "whose memory is told");
+  app.add_option("--after", options.after, "seconds after the storm");
+  app.add_option("--server-pid", options.server_pid, "process whose memory is reported");
   CLI11_PARSE(app, argc, argv);
 
   const Result<ClientConfig> config = LoadConfig({.path = options.kubeconfig});

@@ -227,7 +227,7 @@ class Watchers {
                [this](const Status& status) {
                  if (ended_.fetch_add(1) > 0 || stopping_) return;
                  std::cerr << "load: a watch ended: "
-                           << (status.ok() ? "the server refused or closed it" : status.message())
+                           << (status.ok() ? "the server rejected or closed it" : status.message())
                            << "\n";
                }}));
     }
@@ -296,20 +296,21 @@ int Fail(const Status& status) {
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("A load generator for event servers.", "load");
-  app.add_option("--server", options.server)->required();
-  app.add_option("--ca", options.ca)->required();
-  app.add_option("--token", options.token)->required();
+  app.add_option("--server", options.server, "URL of the server")->required();
+  app.add_option("--ca", options.ca, "file with the CA certificate of the server (PEM)")
+      ->required();
+  app.add_option("--token", options.token, "bearer token")->required();
   app.add_option("--work", options.work,
                  "fill, create, patch, get, list, list-page, list-by-object, watch");
-  app.add_option("--run", options.run);
-  app.add_option("--reason", options.reason);
-  app.add_option("--namespace", options.namespace_);
-  app.add_option("--in-flight", options.in_flight);
-  app.add_option("--connections", options.connections);
-  app.add_option("--seconds", options.seconds);
-  app.add_option("--events", options.events);
-  app.add_option("--watchers", options.watchers);
-  app.add_option("--limit", options.limit);
+  app.add_option("--run", options.run, "prefix of event names, to distinguish runs");
+  app.add_option("--reason", options.reason, "reason of the events");
+  app.add_option("--namespace", options.namespace_, "namespace of the events");
+  app.add_option("--in-flight", options.in_flight, "number of requests in flight");
+  app.add_option("--connections", options.connections, "number of connections");
+  app.add_option("--seconds", options.seconds, "duration of the measurement");
+  app.add_option("--events", options.events, "number of events to use");
+  app.add_option("--watchers", options.watchers, "number of watches");
+  app.add_option("--limit", options.limit, "page size of list-page");
   CLI11_PARSE(app, argc, argv);
 
   std::ifstream file(options.ca);

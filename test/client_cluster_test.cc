@@ -172,7 +172,7 @@ TEST_F(ClientClusterTest, ContinuesAfterARestartAndACompaction) {
   const EventsClient events(admin_, {.api = EventApi::kCoreV1});
   for (const InitialList initial : {InitialList::kPaged, InitialList::kStreaming}) {
     Changing changing;
-    std::vector<std::string> told;
+    std::vector<std::string> received;
     int relists = 0;
     ASSERT_TRUE(events.Create(NewEvent("before", EventApi::kCoreV1)));
     ResourceWatcher<Event> watcher(
@@ -186,14 +186,14 @@ TEST_F(ClientClusterTest, ContinuesAfterARestartAndACompaction) {
           changing.Change([&] {
             if (event.kind == Kind::kInitDone) ++relists;
             if (event.kind == Kind::kApply || event.kind == Kind::kInitApply) {
-              told.push_back(event.object.metadata.name);
+              received.push_back(event.object.metadata.name);
             }
           });
         });
     watcher.Start();
     ASSERT_TRUE(changing.WaitUntil([&] { return relists == 1; }));
     ASSERT_TRUE(events.Create(NewEvent("live", EventApi::kCoreV1)));
-    ASSERT_TRUE(changing.WaitUntil([&] { return told.size() == 2; }));
+    ASSERT_TRUE(changing.WaitUntil([&] { return received.size() == 2; }));
     Cluster("restart --kill");
     // The first request may use a connection that the restart closed.
     Result<Event> created = events.Create(NewEvent("after", EventApi::kCoreV1));
@@ -201,8 +201,8 @@ TEST_F(ClientClusterTest, ContinuesAfterARestartAndACompaction) {
       created = events.Create(NewEvent("after", EventApi::kCoreV1));
     }
     ASSERT_TRUE(created || created.error().Is(StatusReason::kAlreadyExists));
-    ASSERT_TRUE(changing.WaitUntil([&] { return told.size() == 3; }));
-    EXPECT_EQ(told, (std::vector<std::string>{"before", "live", "after"}));
+    ASSERT_TRUE(changing.WaitUntil([&] { return received.size() == 3; }));
+    EXPECT_EQ(received, (std::vector<std::string>{"before", "live", "after"}));
     EXPECT_EQ(relists, 1);
     watcher.Stop();
     ASSERT_TRUE(events.DeleteCollection({.namespace_ = namespace_}).ok());
@@ -233,11 +233,11 @@ TEST_F(ClientClusterTest, RejectsAServerItCannotVerify) {
   stranger.ca_file.clear();
   auto rest = RestClient::Open(stranger);
   ASSERT_TRUE(rest);
-  const auto refused = (*rest)->Send({.path = "/version"});
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().Is(StatusReason::kUnreachable));
-  EXPECT_NE(refused.error().message().find("certificate"), std::string::npos)
-      << refused.error().message();
+  const auto response = (*rest)->Send({.path = "/version"});
+  ASSERT_FALSE(response);
+  EXPECT_TRUE(response.error().Is(StatusReason::kUnreachable));
+  EXPECT_NE(response.error().message().find("certificate"), std::string::npos)
+      << response.error().message();
   ClientConfig wrong = config;
   wrong.token = "wrong";
   rest = RestClient::Open(wrong);

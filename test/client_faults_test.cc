@@ -329,21 +329,22 @@ TEST_F(ClientFaultsTest, AccountsForEveryEventThroughAScheduleOfFaults) {
   EXPECT_GT(stats[Outcome::kWritten], 0U);
 
   const std::map<std::string, std::uint64_t> seen = SeenByKubectl(namespace_);
-  Ledger::Outcomes told{};
-  std::vector<std::string> there;
+  Ledger::Outcomes sum{};
+  std::vector<std::string> present;
   for (const auto& [object, outcomes] : ledger.objects()) {
-    for (std::size_t i = 0; i < kOutcomes; ++i) told[i] += outcomes[i];
+    for (std::size_t i = 0; i < kOutcomes; ++i) sum[i] += outcomes[i];
     const auto count = [&outcomes](Outcome o) { return outcomes[static_cast<std::size_t>(o)]; };
     const std::uint64_t reported = count(Outcome::kWritten) + count(Outcome::kMerged);
     if (reported == 0) continue;
-    there.push_back(object);
+    present.push_back(object);
     const auto it = seen.find(object);
     EXPECT_GE(it == seen.end() ? 0 : it->second, reported) << object;
   }
-  EXPECT_EQ(told, stats.outcomes) << "what the events were told, and what was counted";
+  EXPECT_EQ(sum, stats.outcomes)
+      << "the outcomes reported to callbacks and those counted in the stats";
 
   EXPECT_TRUE(changing.WaitUntil([&] {
-    return std::all_of(there.begin(), there.end(),
+    return std::all_of(present.begin(), present.end(),
                        [&](const std::string& object) { return watched.contains(object); });
   })) << "the watcher missed one";
   watcher.Stop();

@@ -321,7 +321,7 @@ class Replay {
     const Vector& first =
         expected.contains("body_of") ? all[expected["body_of"].get<std::size_t>()] : expected;
     if (!testing::BytesMatch(first, "body", body)) {
-      Differ("request {} says {}\n  instead of {}", index, body, first.dump());
+      Differ("request {} has body {}\n  instead of {}", index, body, first.dump());
     }
     CheckTime(index, expected, path + body);
     return AnswerOf(request, expected.at("answer"));

@@ -59,15 +59,15 @@ class UnreliableSink final : public Sink {
   }
 
   void Answer(int dice, const SinkRequest& request, const Completion& done) {
-    const auto refuse = [&](StatusReason reason, Status::Origin origin) {
+    const auto fail = [&](StatusReason reason, Status::Origin origin) {
       done(Status({.reason = reason, .message = "at random", .origin = origin}));
     };
-    if (dice < 10) return refuse(StatusReason::kUnreachable, Status::Origin::kLocal);
-    if (dice < 15) return refuse(StatusReason::kTooManyRequests, Status::Origin::kServer);
-    if (dice < 20) return refuse(StatusReason::kInternalError, Status::Origin::kServer);
-    if (dice < 23) return refuse(StatusReason::kForbidden, Status::Origin::kServer);
-    if (dice < 26) return refuse(StatusReason::kAlreadyExists, Status::Origin::kServer);
-    if (dice < 30) return refuse(StatusReason::kNotFound, Status::Origin::kServer);
+    if (dice < 10) return fail(StatusReason::kUnreachable, Status::Origin::kLocal);
+    if (dice < 15) return fail(StatusReason::kTooManyRequests, Status::Origin::kServer);
+    if (dice < 20) return fail(StatusReason::kInternalError, Status::Origin::kServer);
+    if (dice < 23) return fail(StatusReason::kForbidden, Status::Origin::kServer);
+    if (dice < 26) return fail(StatusReason::kAlreadyExists, Status::Origin::kServer);
+    if (dice < 30) return fail(StatusReason::kNotFound, Status::Origin::kServer);
     server_.Send(request, done);
     // Sometimes calls back a second time, later.
     if (dice < 35) {

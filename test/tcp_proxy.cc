@@ -90,17 +90,17 @@ TcpProxy::TcpProxy(std::uint16_t target_port) : target_port_(target_port) {
 }
 
 TcpProxy::~TcpProxy() {
-  Tell(Order::kStop, false);
+  Post(Order::kStop, false);
   thread_.join();
   ::close(listener_);
   ::close(wake_);
 }
 
-void TcpProxy::Cut() { Tell(Order::kCut, false); }
+void TcpProxy::Cut() { Post(Order::kCut, false); }
 
-void TcpProxy::Hold(bool held) { Tell(Order::kNone, held); }
+void TcpProxy::Hold(bool held) { Post(Order::kNone, held); }
 
-void TcpProxy::Tell(Order order, bool held) {
+void TcpProxy::Post(Order order, bool held) {
   const MutexLock lock(mu_);
   if (order != Order::kNone) order_ = order;
   held_ = held;

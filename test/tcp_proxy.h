@@ -33,7 +33,7 @@ class TcpProxy {
   struct Connection;
   enum class Order : std::uint8_t { kNone, kCut, kStop };
 
-  void Tell(Order order, bool held) EXCLUDES(mu_);
+  void Post(Order order, bool held) EXCLUDES(mu_);
   void Run();
   void Accept();
 

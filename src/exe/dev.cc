@@ -71,7 +71,7 @@ std::string ValueOf(std::string_view name, std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
-// Whether MakeKubeconfig() of this or an older version wrote the file and nobody edited it since.
+// Whether MakeKubeconfig() of this or an older version wrote the file, and it has not been edited.
 // An edited file, for example one with another cluster, must not be overwritten.
 bool IsOurKubeconfig(std::string_view text) {
   return text == MakeKubeconfig({.server = ValueOf("server", text),

@@ -31,7 +31,7 @@ Outcome Decide(http::Headers headers, const std::set<std::string>& allowed,
   Outcome outcome;
   auto taken = Impersonation::Take(&headers, requestor, kListEvents);
   if (!taken || !*taken) {
-    ADD_FAILURE() << "nobody is impersonated";
+    ADD_FAILURE() << "the headers do not impersonate a user";
     return outcome;
   }
   EXPECT_TRUE(headers.empty()) << "no later handler sees the headers";
@@ -147,7 +147,7 @@ TEST(Impersonation, ReportsTheDenialOfTheFirstModeThatApplies) {
   const Outcome node =
       Decide({{"impersonate-user", "system:node:n1"}, {"impersonate-group", "x"}}, {});
   EXPECT_EQ(node.checks, (std::vector<std::string>{"impersonate /users /system:node:n1"}))
-      << "nodes are impersonated by name alone, and are no other users";
+      << "nodes are impersonated by name only, and not as other users";
   EXPECT_EQ(node.user.error().message(),
             "users \"system:node:n1\" is forbidden: User \"proxy\" cannot impersonate resource "
             "\"users\" in API group \"\" at the cluster scope");
@@ -298,10 +298,9 @@ TEST(Impersonation, ConstrainedModesDenyUsersThatTheLegacyModeMayAllow) {
       "impersonate:user-info authentication.k8s.io/users /bob"};
   for (const Case& c : cases) {
     const http::Headers headers{{"impersonate-user", "bob"}, c.field};
-    const Outcome refused = Decide(headers, up_to_there);
-    ASSERT_FALSE(refused.user.has_value()) << c.reason;
-    EXPECT_TRUE(refused.user.error().message().ends_with(c.reason))
-        << refused.user.error().message();
+    const Outcome denied = Decide(headers, up_to_there);
+    ASSERT_FALSE(denied.user.has_value()) << c.reason;
+    EXPECT_TRUE(denied.user.error().message().ends_with(c.reason)) << denied.user.error().message();
     const Outcome legacy = Decide(headers, {"impersonate /users /bob", c.legacy});
     EXPECT_TRUE(legacy.user.has_value()) << c.legacy;
   }

@@ -106,9 +106,10 @@ class DaemonTest : public testing::Test {
 TEST_F(DaemonTest, ServesOnlyAuthenticatedUsers) {
   Start();
   EXPECT_EQ(Ask("GET", std::string(kEvents)).status, 200);
-  const http::Response nobody = Ask("GET", std::string(kEvents), "");
-  EXPECT_EQ(nobody.status, 401);
-  EXPECT_NE(nobody.body.find("\"reason\":\"Unauthorized\""), std::string::npos) << nobody.body;
+  const http::Response unauthorized = Ask("GET", std::string(kEvents), "");
+  EXPECT_EQ(unauthorized.status, 401);
+  EXPECT_NE(unauthorized.body.find("\"reason\":\"Unauthorized\""), std::string::npos)
+      << unauthorized.body;
   EXPECT_EQ(Ask("GET", std::string(kEvents), "wrong").status, 401);
   EXPECT_EQ(Ask("GET", "/version", "").status, 401);
 }
@@ -282,10 +283,10 @@ TEST_F(DaemonTest, AnswersTooManyRequestsWithRetryAfterAboveTheRateLimit) {
   Start();
   EXPECT_EQ(Create("a").status, 201);
   EXPECT_EQ(Create("b").status, 201);
-  const http::Response refused = Create("c");
-  EXPECT_EQ(refused.status, 429);
-  EXPECT_EQ(refused.headers.Get("retry-after"), "1");
-  EXPECT_NE(refused.body.find("limit reached on type Namespace for key default"),
+  const http::Response limited = Create("c");
+  EXPECT_EQ(limited.status, 429);
+  EXPECT_EQ(limited.headers.Get("retry-after"), "1");
+  EXPECT_NE(limited.body.find("limit reached on type Namespace for key default"),
             std::string::npos);
 }
 
