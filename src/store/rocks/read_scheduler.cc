@@ -112,8 +112,10 @@ void ReadScheduler::Stop() {
 Result<std::optional<KeyState>> ReadScheduler::FindNewestIfCached(const std::string& key) {
   const SharedDatabase::Access access(&database_);
   if (!access.status().ok()) return access.status();
-  Result<std::optional<KeyState>> state = access.reader().NewestIfCached(key);
-  if (state && *state) published_.RaiseVisible((*state)->revision);
+  Result<std::optional<KeyState>> found = access.reader().NewestIfCached(key);
+  if (!found) return found;
+  std::optional<KeyState> state = *std::move(found);
+  if (state) published_.RaiseVisible(state->revision);
   return state;
 }
 
@@ -128,11 +130,12 @@ Result<KeyState> ReadScheduler::FindNewest(const std::string& key) {
 void ReadScheduler::Get(std::string key, Store::EntryDone done) {
   Result<std::optional<KeyState>> cached = FindNewestIfCached(key);
   if (!cached) return done(cached.error());
-  if (*cached) return done(ToEntry(std::move(key), **std::move(cached)));
+  std::optional<KeyState> state = *std::move(cached);
+  if (state) return done(ToEntry(std::move(key), *std::move(state)));
   pool_.Post([this, key = std::move(key), done = std::move(done)] {
-    Result<KeyState> state = FindNewest(key);
-    if (!state) return done(state.error());
-    done(ToEntry(key, *std::move(state)));
+    Result<KeyState> newest = FindNewest(key);
+    if (!newest) return done(newest.error());
+    done(ToEntry(key, *std::move(newest)));
   });
 }
 

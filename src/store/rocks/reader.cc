@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "store/rocks/recent_entries.h"
 
 namespace herald::store {
@@ -259,9 +260,11 @@ Result<std::optional<KeyState>> RocksReader::NewestIfCached(const std::string& k
 }
 
 Result<KeyState> RocksReader::Newest(const std::string& key) const {
-  Result<std::optional<KeyState>> state = FindNewest(key, Effort());
-  if (!state) return state.error();
-  return **std::move(state);
+  Result<std::optional<KeyState>> found = FindNewest(key, Effort());
+  if (!found) return found.error();
+  std::optional<KeyState> state = *std::move(found);
+  HERALD_CHECK(state.has_value(), "a read that may use the disk has a result");
+  return *std::move(state);
 }
 
 Result<KeyState> RocksReader::NewestWithCreation(const std::string& key) const {
@@ -417,12 +420,12 @@ void RocksReader::ReadHeads(SliceBuilder& slice, rocksdb::Iterator& versions,
         Result<std::optional<KeyState>> found =
             StateAt(versions, Order::kAscending, entry.key, slice.at(), std::move(recent[i]));
         if (!found) return slice.Fail(found.error());
-        if (!*found) return slice.EndNotCached();
-        KeyState& state = **found;
-        if (state.revision == 0) return slice.Fail(NoVersion(entry.key));
-        if (!slice.CountValue(*state.value)) return;
-        entry.value = std::move(state.value);
-        entry.revision = state.revision;
+        std::optional<KeyState> state = *std::move(found);
+        if (!state) return slice.EndNotCached();
+        if (state->revision == 0) return slice.Fail(NoVersion(entry.key));
+        if (!slice.CountValue(*state->value)) return;
+        entry.value = std::move(state->value);
+        entry.revision = state->revision;
       }
       if (!slice.Add(Entry(entry))) return;
     }
@@ -482,16 +485,16 @@ void RocksReader::ReadIndex(const Query::By& by, SliceBuilder& slice) const {
     Result<std::optional<KeyState>> found =
         StateAt(*versions, Order::kAny, row->key, slice.at(), recent_.Find(row->key));
     if (!found) return slice.Fail(found.error());
-    if (!*found) return slice.EndNotCached();
-    KeyState& state = **found;
-    if (state.revision == 0) continue;
-    if (!slice.CountValue(*state.value)) return;
-    const std::vector<IndexEntry> entries = schema_.index(row->key, *state.value);
+    std::optional<KeyState> state = *std::move(found);
+    if (!state) return slice.EndNotCached();
+    if (state->revision == 0) continue;
+    if (!slice.CountValue(*state->value)) return;
+    const std::vector<IndexEntry> entries = schema_.index(row->key, *state->value);
     const auto is_row = [&](const IndexEntry& entry) {
       return entry.index == row->index && entry.value == row->value;
     };
     if (std::none_of(entries.begin(), entries.end(), is_row)) continue;
-    if (!slice.Add({std::move(row->key), std::move(state.value), state.revision}, row->value)) {
+    if (!slice.Add({std::move(row->key), std::move(state->value), state->revision}, row->value)) {
       break;
     }
   }
