@@ -77,7 +77,7 @@ class ApiTest : public testing::Test {
   std::unique_ptr<Api> api_;
 };
 
-TEST_F(ApiTest, WhatIsWrittenThroughOneApiIsReadThroughTheOther) {
+TEST_F(ApiTest, AnEventWrittenInOneSpellingIsReadInTheOther) {
   const Client created = Post(Pod("a"));
   ASSERT_EQ(created->status(), 201) << created->body();
   EXPECT_EQ(created->header("cache-control"), "no-cache, private");
@@ -122,7 +122,7 @@ TEST_F(ApiTest, TakesEveryFormOfBody) {
   EXPECT_EQ(Post("{")->status(), 400);
 }
 
-TEST_F(ApiTest, MembersThatNobodyKnowsAreWarnedOfOrRefused) {
+TEST_F(ApiTest, WarnsOfOrRejectsUnknownMembers) {
   const Client warned = Post(Pod("a", R"(,"colour":"red")"));
   EXPECT_EQ(warned->status(), 201);
   EXPECT_EQ(warned->header("warning"), R"(299 - "unknown field \"colour\"")");
@@ -136,7 +136,7 @@ TEST_F(ApiTest, MembersThatNobodyKnowsAreWarnedOfOrRefused) {
   EXPECT_EQ(ignored->header("warning"), "");
 }
 
-TEST_F(ApiTest, AnswersInTheFormThatIsAccepted) {
+TEST_F(ApiTest, RespondsInTheAcceptedFormat) {
   ASSERT_EQ(Post(Pod("a"))->status(), 201);
   const std::string target = std::string(kCore) + "/a";
   EXPECT_EQ(Get(target, "application/yaml")->body().substr(0, 15), "apiVersion: v1\n");
@@ -153,7 +153,7 @@ TEST_F(ApiTest, AnswersInTheFormThatIsAccepted) {
   EXPECT_EQ(json::parse(pretty->body()), json::parse(Get(target)->body()));
 }
 
-TEST_F(ApiTest, MetadataAloneInBothFormats) {
+TEST_F(ApiTest, SendsPartialMetadataInBothFormats) {
   ASSERT_EQ(Post(Pod("a"))->status(), 201);
   const json list = json::parse(
       Get(std::string(kCore), "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
@@ -193,7 +193,7 @@ void ApiTest::FillForALongList() {
   }
 }
 
-TEST_F(ApiTest, LongListsTravelWhileTheyAreMade) {
+TEST_F(ApiTest, SendsLongListsWhileTheyAreEncoded) {
   FillForALongList();
   const Client plain = Get(std::string(kCore));
   plain->WaitForEnd();
@@ -226,7 +226,7 @@ TEST_F(ApiTest, AListThatCannotBeCompletedIsAnErrorOrCutOff) {
   EXPECT_EQ(logged_, 2) << "in both cases the operator is told";
 }
 
-TEST_F(ApiTest, LargeListsArePackedForThoseWhoCanUnpack) {
+TEST_F(ApiTest, CompressesLargeListsIfTheClientAcceptsGzip) {
   FillForALongList();
   const Client plain = Get(std::string(kCore));
   plain->WaitForEnd();  // large lists are encoded on a thread of the Api's
@@ -389,7 +389,7 @@ TEST_F(ApiTest, DeletesTenThousandWithoutRunningOutOfStack) {
   EXPECT_EQ(store_.Stats().entries, 0U);
 }
 
-TEST_F(ApiTest, TheDeletionOfACollectionIsAnsweredWithWhatWasThere) {
+TEST_F(ApiTest, DeletingACollectionReturnsTheDeletedEvents) {
   FillForALongList();
   const std::string before = Get(std::string(kCore))->body();
   const Client all = Do("DELETE", std::string(kCore) + "?dryRun=All");
@@ -487,7 +487,7 @@ TEST_F(ApiTest, AWatchMayBeAWebSocket) {
   api_->Stop();
 }
 
-TEST_F(ApiTest, AWebSocketThatCannotBeIsRefused) {
+TEST_F(ApiTest, RejectsInvalidWebSocketOffers) {
   for (const http::Headers& headers :
        {http::Headers{{"sec-websocket-version", "13"}},
         http::Headers{{"sec-websocket-key", "k"}, {"sec-websocket-version", "8"}},
@@ -505,7 +505,7 @@ TEST_F(ApiTest, AWebSocketThatCannotBeIsRefused) {
   }
 }
 
-TEST_F(ApiTest, AWebSocketIsRefusedToForeignOrigins) {
+TEST_F(ApiTest, RejectsWebSocketsFromOtherOrigins) {
   ApiOptions options;
   options.clock = &clock_;
   options.cors = *Cors::Make({R"(^https://ui\.example\.com$)"});
@@ -538,7 +538,7 @@ TEST_F(ApiTest, AWebSocketIsRefusedToForeignOrigins) {
   api.Stop();
 }
 
-TEST_F(ApiTest, KeysThatYamlHasTwiceAreWarnedOfOrRefused) {
+TEST_F(ApiTest, WarnsOfOrRejectsDuplicateYamlKeys) {
   const std::string body =
       "metadata: {name: twice}\ninvolvedObject: {namespace: default}\nreason: a\nreason: b\nx: 1\n";
   const http::Headers yaml{{"content-type", "application/yaml"}};
@@ -582,7 +582,7 @@ TEST_F(ApiTest, ANamespaceThatIsAddressedByNameReturnsNoOther) {
   api_->Stop();
 }
 
-TEST_F(ApiTest, AMalformedPathIsServedByNobody) {
+TEST_F(ApiTest, AMalformedPathIsNotFound) {
   Post(Pod("a"));
   for (const std::string target :
        {"/api/v1//events", "//api/v1/events", "/api//v1/events", "/api/v1/namespaces//events",
@@ -651,7 +651,7 @@ TEST_F(ApiTest, ListsItsPathsAtTheRoot) {
   }
 }
 
-TEST_F(ApiTest, TellsHowLongEventsAreKept) {
+TEST_F(ApiTest, ReportsHowLongEventsAreKept) {
   const json retention = json::parse(Get("/herald/retention")->body());
   EXPECT_EQ(retention.at("eventTTLSeconds"), 3600);
   EXPECT_EQ(Get(std::string(kCore) + "?since=1h")->header("herald-event-ttl"), "3600");
@@ -736,9 +736,9 @@ class AllowAllButCreate final : public Authorizer {
   }
 };
 
-class RefusingApiTest : public ApiTest {
+class RejectingApiTest : public ApiTest {
  protected:
-  RefusingApiTest()
+  RejectingApiTest()
       : ApiTest([] {
           ApiOptions options;
           options.authorizer = [] { return std::make_shared<AllowAllButCreate>(); };
@@ -754,7 +754,7 @@ class RefusingApiTest : public ApiTest {
         }()) {}
 };
 
-TEST_F(RefusingApiTest, APutThatCreatesNeedsASecondPermission) {
+TEST_F(RejectingApiTest, APutThatCreatesNeedsASecondPermission) {
   const Client client = Do("PUT", std::string(kCore) + "/a", Pod("a"));
   EXPECT_EQ(client->status(), 403);
   EXPECT_EQ(json::parse(client->body()).at("message"),
@@ -762,7 +762,7 @@ TEST_F(RefusingApiTest, APutThatCreatesNeedsASecondPermission) {
             "\"\" in the namespace \"default\"");
 }
 
-TEST_F(RefusingApiTest, WhatIsNotAdmittedIsToldWhenToComeBack) {
+TEST_F(RejectingApiTest, AWriteThatIsNotAdmittedGetsRetryAfter) {
   const Client client = Post(R"({"metadata":{"name":"a"},"involvedObject":{"namespace":"default"},)"
                              R"("reason":"Spam"})");
   EXPECT_EQ(client->status(), 429);

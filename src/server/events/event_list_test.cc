@@ -100,7 +100,7 @@ class EventListTest : public testing::Test {
   }()};
 };
 
-TEST_F(EventListTest, GoesByTheOrderOfTheKeys) {
+TEST_F(EventListTest, ListsInTheOrderOfTheKeys) {
   Put("b", "x");
   Put("a-b", "y");
   Put("a", "z");
@@ -111,7 +111,7 @@ TEST_F(EventListTest, GoesByTheOrderOfTheKeys) {
   EXPECT_EQ(Names("none", ""), "");
 }
 
-TEST_F(EventListTest, PagesShowTheSameMoment) {
+TEST_F(EventListTest, AllPagesAreReadAtOneRevision) {
   for (const char* name : {"a", "b", "c", "d"}) Put("n", name);
   const Result<EventPage> first = Read("n", "limit=2");
   ASSERT_TRUE(first);
@@ -199,7 +199,7 @@ TEST_F(EventListTest, SelectsAndSortsByTheLastOccurrence) {
       << "through an index that has another order";
 }
 
-TEST_F(EventListTest, EqualTimesAreToldOnceEach) {
+TEST_F(EventListTest, ListsEventsWithEqualTimesOnceEach) {
   for (const char* name : {"a", "b", "c", "d", "e"}) {
     Put("n", name, [](Event* event) { event->last_timestamp = Time(kStart, 0); });
   }
@@ -208,7 +208,7 @@ TEST_F(EventListTest, EqualTimesAreToldOnceEach) {
             "n/e n/d|n/c n/b|n/a");
 }
 
-TEST_F(EventListTest, ReadsAtTheVersionThatIsAskedFor) {
+TEST_F(EventListTest, ReadsAtTheRequestedResourceVersion) {
   Put("n", "a");
   const store::Revision old = store_.Stats().revision;
   Put("n", "b");
@@ -242,7 +242,7 @@ TEST_F(EventListTest, AnOldTokenGetsANewOne) {
   EXPECT_EQ(Read("n", "resourceVersion=1&resourceVersionMatch=Exact").error().code(), 410);
 }
 
-TEST_F(EventListTest, RefusesBadTokens) {
+TEST_F(EventListTest, RejectsInvalidContinueTokens) {
   Put("n", "a");
   EXPECT_EQ(Read("n", "continue=%21").error().code(), 400);
   EXPECT_EQ(Read("n", "continue=e30").error().code(), 400);  // {}
@@ -340,7 +340,7 @@ TEST_F(EventListReaderTest, ReadsChunksOfOneRevisionAndTheSameOnesAgain) {
   }
 }
 
-TEST_F(EventListReaderTest, FindsTheSameWhereThereIsNoRoomForSorting) {
+TEST_F(EventListReaderTest, FindsTheSameIfThereIsNoMemoryForSorting) {
   for (int i = 0; i < 60; ++i) {
     Put(fmt::format("ns{}", i % 3), fmt::format("e{:02}", i), [&](Event* event) {
       event->involved_object.name = fmt::format("pod{}", i % 4);
@@ -373,7 +373,7 @@ TEST_F(EventListReaderTest, FindsTheSameWhereThereIsNoRoomForSorting) {
   }
 }
 
-TEST_F(EventListReaderTest, CountsWhatRemainsOnlyBehindALimit) {
+TEST_F(EventListReaderTest, CountsRemainingItemsOnlyWithALimit) {
   for (const char* name : {"a", "b", "c"}) Put("n", name);
   const std::shared_ptr<EventListReader> limited = Reader("n", "limit=1");
   Chunk(*limited);

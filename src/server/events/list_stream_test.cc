@@ -154,7 +154,7 @@ TEST_F(ListStreamTest, AListThatIsNotReadHoldsABoundedAmount) {
   EXPECT_EQ(budget_->bytes(), 0U);
 }
 
-TEST_F(ListStreamTest, TheChargeLastsUntilTheClientHasTakenEverything) {
+TEST_F(ListStreamTest, TheChargeLastsUntilTheClientHasReadEverything) {
   Put("a", std::string(200'000, 'x'));
   const Client client = List("", {}, false);
   EXPECT_GT(client->body().size(), 200'000U) << "all of it is queued";
@@ -173,7 +173,7 @@ TEST_F(ListStreamTest, AShortListIsOneAnswer) {
   EXPECT_EQ(budget_->bytes(), 0U);
 }
 
-TEST_F(ListStreamTest, ShowsOneMomentHoweverLongTheClientTakes) {
+TEST_F(ListStreamTest, SendsOneRevisionToASlowClient) {
   Fill();
   const std::string expected = Expected({});
   const Client client = List("", {}, false);
@@ -199,7 +199,7 @@ TEST_F(ListStreamTest, IsCutOffWhenItsRevisionIsCompacted) {
   EXPECT_EQ(budget_->bytes(), 0U);
 }
 
-TEST_F(ListStreamTest, AClientThatGoesLeavesNothing) {
+TEST_F(ListStreamTest, ReleasesEverythingWhenTheClientDisconnects) {
   Fill();
   const Client client = List("", {}, false);
   client->Close();
@@ -208,7 +208,7 @@ TEST_F(ListStreamTest, AClientThatGoesLeavesNothing) {
   EXPECT_FALSE(client->ended());
 }
 
-TEST_F(ListStreamTest, EveryFormIsTheSameInPieces) {
+TEST_F(ListStreamTest, EveryFormHasTheSameBytesInPieces) {
   Fill();
   const Form forms[] = {
       {.api = EventApi::kEventsV1},

@@ -111,7 +111,7 @@ class FrontDoorTest : public testing::Test {
            }()};
 };
 
-TEST_F(FrontDoorTest, WhatHasNoAnswerAfterAMinuteIsATimeoutInUpstreamsWords) {
+TEST_F(FrontDoorTest, SendsUpstreamsTimeoutAfterAMinuteWithoutAResponse) {
   const Client read = Ask("GET", std::string(kEvents) + "/e", "",
                           {{"authorization", "Bearer t"}, {"audit-id", "mine"}});
   Advance(59s);
@@ -160,7 +160,7 @@ TEST_F(FrontDoorTest, ClientsMayAskForLessTimeButNotForMore) {
   for (const Client& client : {longer, none, negative}) EXPECT_EQ(client->status(), 504);
 }
 
-TEST_F(FrontDoorTest, ATimeThatIsNoneIsRefusedBeforeAnybodyAsksWhoItIs) {
+TEST_F(FrontDoorTest, RejectsAnInvalidTimeoutBeforeAuthentication) {
   const Client client = Ask("GET", std::string(kEvents) + "?timeout=soon", "", {});
   EXPECT_EQ(client->status(), 400);
   EXPECT_NE(client->body().find("invalid timeout specified in the request URL - time: invalid "
@@ -209,7 +209,7 @@ TEST_F(FrontDoorTest, AnImpersonatedUserHasNoPermissionsOfTheRequestor) {
       << "only who is authenticated may ask";
 }
 
-TEST_F(FrontDoorTest, OnlyWhoMayImpersonateDoes) {
+TEST_F(FrontDoorTest, ImpersonationNeedsAPermission) {
   const Client client =
       Ask("GET", std::string(kEvents), "",
           {{"authorization", "Bearer n"}, {"impersonate-user", "x"}, {"impersonate-group", "y"}});
@@ -286,7 +286,7 @@ TEST_F(FrontDoorTest, WatchesHaveNoDeadline) {
   api_.Stop();
 }
 
-TEST_F(FrontDoorTest, TheBodyOfARequestThatIsRefusedByItsHeadIsNotRead) {
+TEST_F(FrontDoorTest, DoesNotReadTheBodyOfARejectedRequest) {
   const Client unknown = Ask("POST", std::string(kEvents), kEvent, {});
   EXPECT_EQ(unknown->status(), 401);
   EXPECT_FALSE(unknown->asked_for_body());
@@ -298,7 +298,7 @@ TEST_F(FrontDoorTest, TheBodyOfARequestThatIsRefusedByItsHeadIsNotRead) {
   EXPECT_FALSE(read->asked_for_body()) << "a GET has no body that means anything";
 }
 
-TEST_F(FrontDoorTest, ABodyThatIsTooLargeIsRefusedInUpstreamsWords) {
+TEST_F(FrontDoorTest, RejectsATooLargeBodyWithUpstreamsMessage) {
   const Client client = Ask("POST", std::string(kEvents), std::string(3 * 1024 * 1024 + 1, ' '));
   EXPECT_EQ(client->status(), 413);
   EXPECT_EQ(client->header("content-type"), "application/json");
@@ -384,7 +384,7 @@ class LateFrontDoorTest : public FrontDoorTest {
   std::vector<Authenticator::Done> waiting_;
 };
 
-TEST_F(LateFrontDoorTest, ABodyWaitsUntilItIsKnownWhoSendsIt) {
+TEST_F(LateFrontDoorTest, DoesNotReadTheBodyBeforeAuthenticationIsDone) {
   const Client known = Post("10.0.0.1:1000");
   const Client unknown = Post("10.0.0.1:1001");
   ASSERT_EQ(waiting_.size(), 2U);
@@ -400,7 +400,7 @@ TEST_F(LateFrontDoorTest, ABodyWaitsUntilItIsKnownWhoSendsIt) {
   EXPECT_EQ(known->status(), 201);
 }
 
-TEST_F(LateFrontDoorTest, OneMachineLeavesRoomForOthersWhileItIsNotKnownWhoAsks) {
+TEST_F(LateFrontDoorTest, LimitsRequestsPerAddressUntilAuthenticationIsDone) {
   std::vector<Client> flood;
   for (int i = 0; i < 6; ++i) flood.push_back(Post(std::string("10.0.0.1:") + std::to_string(i)));
   EXPECT_EQ(flood[4]->status(), 0);

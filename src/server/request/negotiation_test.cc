@@ -63,7 +63,7 @@ TEST(NegotiationTest, ChoosesWhatKubernetesWouldChoose) {
   }
 }
 
-TEST(NegotiationTest, FindsNothingWhereNothingIsAcceptable) {
+TEST(NegotiationTest, ReturnsNothingIfNoMediaTypeIsAcceptable) {
   for (const std::string_view accept :
        {"text/html", "application/cbor", "application/json;as=Table;v=v1;g=example.com", "/", ",,",
         "application/json;stream=other", "Application/JSON"}) {
@@ -94,7 +94,7 @@ TEST(NegotiationTest, IndentsForPeople) {
   EXPECT_TRUE(Accepting("application/json;pretty=1").value_or(ResponseFormat()).pretty);
 }
 
-TEST(NegotiationTest, TheRouterKnowsWholeNamesOnly) {
+TEST(NegotiationTest, TheRouterComparesCompleteMediaTypesOnly) {
   const auto accepts = [](std::string accept) {
     return Accepts({{"accept", std::move(accept)}}, Offer());
   };
@@ -119,7 +119,7 @@ TEST(NegotiationTest, ReadsTheTypeOfABody) {
   EXPECT_EQ(BodyPatchType({{"content-type", "application/json"}}), std::nullopt);
 }
 
-TEST(NegotiationTest, AggregatedDiscoveryIsForThoseWhoPreferIt) {
+TEST(NegotiationTest, AggregatedDiscoveryIsSentToClientsThatPreferIt) {
   const auto prefers = [](std::string accept) {
     return PrefersAggregatedDiscovery({{"accept", std::move(accept)}});
   };

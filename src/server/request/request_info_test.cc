@@ -71,7 +71,7 @@ constexpr Scenario kScenarios[] = {
     {"GET", "/api/v1/namespaces/a/events/x%zz", "get", true, "", "v1", "a", "events", "", "x%zz"},
 };
 
-TEST(RequestInfoTest, ReadsOffWhatARequestIsAbout) {
+TEST(RequestInfoTest, ParsesVerbsResourcesAndNames) {
   for (const Scenario& scenario : kScenarios) {
     SCOPED_TRACE(std::string(scenario.method) + " " + std::string(scenario.target));
     const RequestInfo info = ParseRequestInfo(scenario.method, scenario.target);
