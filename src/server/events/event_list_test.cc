@@ -22,7 +22,7 @@ using std::chrono::seconds;
 
 constexpr std::int64_t kStart = 1'700'000'000;
 
-// A whole list in memory.
+// A complete list in memory.
 struct EventPage {
   std::vector<store::Entry> entries{};
   ListMeta metadata{};
@@ -70,7 +70,7 @@ class EventListTest : public testing::Test {
     EXPECT_TRUE(options) << options.error().ToString();
     return Read(std::move(namespace_), *options);
   }
-  // Names of all pages, a bar between two of them.
+  // The names on all pages, with a bar between pages.
   std::string Names(const std::string& namespace_, std::string_view query) {
     std::string names;
     std::string token;
@@ -125,10 +125,10 @@ TEST_F(EventListTest, AllPagesAreReadAtOneRevision) {
   EXPECT_TRUE(second->metadata.continue_.empty());
   EXPECT_FALSE(second->metadata.remaining_item_count);
   EXPECT_FALSE(Read("n", "limit=2&fieldSelector=type%3DNormal")->metadata.remaining_item_count)
-      << "nobody knows how many of the rest would match";
+      << "it is unknown how many of the remaining events match";
 }
 
-// Whatever way a list is read, the answer is what looking at every event gives.
+// Every way of reading a list returns what a scan of all events returns.
 TEST_F(EventListTest, EveryWayOfReadingFindsTheSame) {
   const char* reasons[] = {"Started", "Killing", "BackOff"};
   for (int i = 0; i < 60; ++i) {
@@ -291,7 +291,7 @@ class EventListReaderTest : public EventListTest {
     });
     return entries;
   }
-  // Names of all chunks.
+  // The names in all chunks.
   static std::string Names(EventListReader& reader) {
     std::string names;
     while (!reader.is_done()) {

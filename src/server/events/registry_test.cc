@@ -36,7 +36,7 @@ class RegistryTest : public testing::Test {
   using EventResult = Registry::EventResult;
   using Call = std::function<void(Registry::Done)>;
 
-  // Everything completes at once here.
+  // All calls of this store complete before they return.
   static Result<EventResult> Wait(const Call& call) {
     std::optional<Result<EventResult>> result;
     call([&result](Result<EventResult> called) { result.emplace(std::move(called)); });
@@ -218,7 +218,7 @@ TEST_F(RegistryTest, AnUpdateOfAnotherVersionIsAConflict) {
 
 TEST_F(RegistryTest, APutCreates) {
   Event event = PodEvent("a");
-  event.metadata.resource_version = "77";  // of the one that is gone
+  event.metadata.resource_version = "77";  // of the deleted event
   const Result<EventResult> made = Update(event);
   ASSERT_TRUE(made) << made.error().ToString();
   EXPECT_TRUE(made->created);
@@ -261,7 +261,7 @@ TEST_F(RegistryTest, RetriesAPatchThatAnotherWriteOvertook) {
   ASSERT_TRUE(Create(PodEvent("a")));
   int calls = 0;
   const Result<EventResult> patched = Patch("a", [&](const Event& current) -> Result<Event> {
-    if (++calls <= 3) {  // somebody else is faster
+    if (++calls <= 3) {  // another writer is faster
       Event other = current;
       other.count += 10;
       EXPECT_TRUE(Update(other));
@@ -275,7 +275,7 @@ TEST_F(RegistryTest, RetriesAPatchThatAnotherWriteOvertook) {
   EXPECT_EQ(patched->event.count, 32);
 }
 
-// A store that answers reads when the test lets it, as if on a thread of its own.
+// A store that completes reads when the test says so, as if on another thread.
 class LateStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -336,7 +336,7 @@ TEST_F(RegistryTest, WorkOnALargeEventIsLongWork) {
   EXPECT_EQ(done, 2);
 }
 
-// A store that has had an entry at hand since Remember().
+// A store that has an entry in memory since Remember().
 class RememberingStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -402,7 +402,7 @@ TEST_F(RegistryWithMemoryTest, AnOldVersionDecidesNeitherErrorsNorUnchangedWrite
     event.count = 7;
     return Result<Event>(std::move(event));
   }));
-  // It would change nothing in what is at hand.
+  // It would change nothing in the version that is in memory.
   ASSERT_TRUE(Patch([](Event event) {
     event.count = 1;
     return Result<Event>(std::move(event));
@@ -523,7 +523,7 @@ TEST_F(RegistryTest, WarnsOnceOfAllDuplicateOwners) {
     event.metadata.owner_references.push_back(
         {.api_version = "v1", .kind = "Pod", .name = "web", .uid = uid});
   }
-  // The same uid, but not the same owner.
+  // The same UID, but another owner.
   event.metadata.owner_references.push_back(
       {.api_version = "v1", .kind = "Pod", .name = "other", .uid = "u1"});
   const Result<EventResult> made = Create(event);

@@ -65,7 +65,7 @@ TEST(StoredEventTest, FindsTheTimeOfWritingInTheValue) {
   };
   Event event;
   event.metadata.name = "a";
-  EXPECT_EQ(written(EncodeStored(event)), WallTime::max()) << "it does not say";
+  EXPECT_EQ(written(EncodeStored(event)), WallTime::max()) << "the value has no time";
   event.metadata.creation_timestamp = Time(1'000, 0);
   EXPECT_EQ(written(EncodeStored(event)), WallTime(1'000s));
   event.last_timestamp = Time(2'000, 0);

@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A store that takes its time: what it is asked waits until the test lets it go on.
+// A store that completes calls only in GoOn().
 class SlowStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -63,11 +63,11 @@ class FrontDoorTest : public testing::Test {
         "t,admin,,system:masters\nu,other,,system:masters\nn,nobody,\n", "tokens.csv"));
     door_.SetAuthenticators(std::move(authenticators));
     door_.SetApi(&api_);
-    store_.GoOn();  // what the Api does at the start
+    store_.GoOn();  // the Api's calls in its constructor
   }
   ~FrontDoorTest() override { store_.GoOn(); }
 
-  // Opens another door to the same server, for two administrators: tokens "t" and "u".
+  // Sets up a FrontDoor with two administrators, whose tokens are "t" and "u".
   void Prepare(FrontDoor& door) {
     Authenticators authenticators;
     authenticators.push_back(*MakeTokenAuthenticator(
@@ -127,7 +127,7 @@ TEST_F(FrontDoorTest, SendsUpstreamsTimeoutAfterAMinuteWithoutAResponse) {
             "\n");
   EXPECT_EQ(late->status(), 0) << "each request has its own time";
   store_.GoOn();
-  EXPECT_EQ(read->status(), 504) << "an answer that comes too late is dropped";
+  EXPECT_EQ(read->status(), 504) << "a late response is dropped";
   EXPECT_EQ(late->status(), 200);
   Advance(120s);
   EXPECT_EQ(late->status(), 200);
@@ -219,7 +219,7 @@ TEST_F(FrontDoorTest, ImpersonationNeedsAPermission) {
       << client->body();
 }
 
-// Decides when the test says so.
+// An authorizer that decides when the test says so.
 class LateAuthorizer final : public Authorizer {
  public:
   void Authorize(const User& user, const RequestInfo& request, Done done) const override {
@@ -267,9 +267,9 @@ TEST_F(FrontDoorTest, AnswersBrowsersOfAllowedOriginsOnly) {
   EXPECT_EQ(preflight->status(), 204) << "a preflight has no credentials";
   EXPECT_EQ(preflight->header("access-control-allow-origin"), "https://ui");
   EXPECT_EQ(preflight->header("cache-control"), "no-cache, private");
-  const Client refused = ask("GET", std::string(kEvents), "https://ui");
-  EXPECT_EQ(refused->status(), 401);
-  EXPECT_EQ(refused->header("access-control-allow-origin"), "https://ui");
+  const Client rejected = ask("GET", std::string(kEvents), "https://ui");
+  EXPECT_EQ(rejected->status(), 401);
+  EXPECT_EQ(rejected->header("access-control-allow-origin"), "https://ui");
   EXPECT_EQ(ask("GET", "/livez", "https://ui")->header("access-control-allow-origin"),
             "https://ui");
   const Client foreign = ask("OPTIONS", std::string(kEvents), "https://evil");
@@ -351,7 +351,7 @@ TEST_F(FrontDoorTest, OneUserLeavesRoomForTheBodiesOfOthers) {
   store_.GoOn();
 }
 
-// Decides when the test says so, on a thread of the test's choice.
+// An authenticator that decides when the test says so, on any thread.
 class LateAuthenticator final : public Authenticator {
  public:
   explicit LateAuthenticator(std::vector<Done>* waiting) : waiting_(waiting) {}

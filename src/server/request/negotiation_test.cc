@@ -46,7 +46,7 @@ TEST(NegotiationTest, ChoosesWhatKubernetesWouldChoose) {
        MetaVersion::kV1Beta1},
       {"application/yaml;as=Table;v=v1;g=meta.k8s.io", MediaType::kYaml, Shape::kTable},
       {kMetadataClient, MediaType::kProtobuf, Shape::kPartialMetadata},
-      // Not on offer, hence passed over.
+      // Not offered, so it is skipped.
       {"application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json",
        MediaType::kJson},
       {"application/json;as=Table;v=v2;g=meta.k8s.io,application/yaml", MediaType::kYaml},
@@ -69,7 +69,7 @@ TEST(NegotiationTest, ReturnsNothingIfNoMediaTypeIsAcceptable) {
         "application/json;stream=other", "Application/JSON"}) {
     EXPECT_FALSE(Accepting(accept)) << accept;
   }
-  // Answers that are no objects cannot be made into tables.
+  // Responses that are not objects cannot be sent as tables.
   EXPECT_FALSE(Accepting("application/json;as=Table;v=v1;g=meta.k8s.io", Offer()));
   EXPECT_EQ(Accepting(kKubectlGet, Offer()).value_or(ResponseFormat{.shape = Shape::kTable}).shape,
             Shape::kPlain);

@@ -304,7 +304,7 @@ TEST_F(WatchStreamTest, BookmarksHaveTheLatestResourceVersion) {
   EXPECT_EQ(Frames(*client), "BOOKMARK @1");
   clock_.Advance(seconds(70));
   executor_.RunUntilIdle();
-  EXPECT_EQ(Frames(*client), "BOOKMARK @1") << "nothing new to tell";
+  EXPECT_EQ(Frames(*client), "BOOKMARK @1") << "the resource version has not changed";
   Put("b");
   clock_.Advance(seconds(70));
   executor_.RunUntilIdle();
@@ -312,7 +312,7 @@ TEST_F(WatchStreamTest, BookmarksHaveTheLatestResourceVersion) {
   EXPECT_EQ(Frames(*without), "");
 }
 
-// A store of which one revision deletes three events, as where a lease of etcd ends.
+// A store in which one revision deletes three events, as when an etcd lease expires.
 class LeaseStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -363,7 +363,7 @@ TEST_F(WatchStreamTest, SendsNoBookmarkInTheMiddleOfARevision) {
   clock_.Advance(seconds(61));
   executor_.RunUntilIdle();
   EXPECT_EQ(Frames(*client), "DELETED a@6, DELETED b@6")
-      << "whoever resumes from here must see c deleted";
+      << "a client that resumes from here must see that c was deleted";
   clock_.Advance(seconds(61));
   executor_.RunUntilIdle();
   EXPECT_EQ(Frames(*client), "DELETED a@6, DELETED b@6, DELETED c@7");
@@ -435,7 +435,7 @@ TEST_F(WatchStreamTest, ACompactedResourceVersionEndsWithAnError) {
 
 TEST_F(WatchStreamTest, RejectsWatchesBeyondTheLimit) {
   std::vector<std::shared_ptr<TestResponder>> clients;
-  const auto refused = [&](std::string user) {
+  const auto rejected = [&](std::string user) {
     WatchRequest request = Request();
     request.user = std::move(user);
     auto responder = std::make_shared<TestResponder>();
@@ -445,16 +445,16 @@ TEST_F(WatchStreamTest, RejectsWatchesBeyondTheLimit) {
     clients.push_back(responder);
     return status.code();
   };
-  EXPECT_EQ(refused("u"), 200);
-  EXPECT_EQ(refused("u"), 200);
-  EXPECT_EQ(refused("u"), 200);
-  EXPECT_EQ(refused("u"), 429) << "of one user";
-  EXPECT_EQ(refused("v"), 200);
-  EXPECT_EQ(refused("w"), 200);
-  EXPECT_EQ(refused("x"), 429) << "of all";
+  EXPECT_EQ(rejected("u"), 200);
+  EXPECT_EQ(rejected("u"), 200);
+  EXPECT_EQ(rejected("u"), 200);
+  EXPECT_EQ(rejected("u"), 429) << "of one user";
+  EXPECT_EQ(rejected("v"), 200);
+  EXPECT_EQ(rejected("w"), 200);
+  EXPECT_EQ(rejected("x"), 429) << "of all";
   clients[0]->Close();
   EXPECT_EQ(streams_.size(), 4U);
-  EXPECT_EQ(refused("u"), 200) << "whoever goes makes room";
+  EXPECT_EQ(rejected("u"), 200) << "a closed watch makes room";
 }
 
 TEST_F(WatchStreamTest, StopEndsAllStreamsAndRejectsNewOnes) {
