@@ -61,7 +61,7 @@ Result<OpenApiAnswer> FindOpenApi(std::string_view path, const http::Headers& he
     return answer;
   }
   if (path == "/openapi/v3") {
-    answer.content_type = "text/plain; charset=utf-8";  // as upstream has it
+    answer.content_type = "text/plain; charset=utf-8";  // as in upstream
     answer.body = R"({"paths":{)";
     for (std::size_t i = 0; i < documents.groups.size(); ++i) {
       answer.body += fmt::format(R"({}"{}":{{"serverRelativeURL":"{}"}})", i > 0 ? "," : "",

@@ -189,7 +189,7 @@ class GnosticDocument {
         plain("array");
         schema.Nested(23, Message().Nested(1, Ref(member.of)));
         break;
-      case Type::kTexts:
+      case Type::kStrings:
         plain("array");
         schema.Nested(23, Message().Nested(1, Message().Nested(22, TypeItem("string"))));
         break;

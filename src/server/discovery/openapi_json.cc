@@ -202,7 +202,7 @@ class JsonDocument {
         w_.Raw(R"(,"type":"boolean")");
         break;
       case Type::kRef:
-        // In version 3 nothing may stand beside a reference.
+        // In version 3 a reference must be alone in its object.
         w_.Raw(v3_ ? R"(,"allOf":[{)" : ",");
         WriteRef(member.of);
         if (v3_) w_.Raw("}]");
@@ -213,7 +213,7 @@ class JsonDocument {
         WriteRef(member.of);
         w_.Raw(v3_ ? "}]}" : "}");
         break;
-      case Type::kTexts:
+      case Type::kStrings:
         w_.Raw(R"(,"type":"array","items":{"type":"string"})");
         break;
       case Type::kStringMap:

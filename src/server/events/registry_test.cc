@@ -36,7 +36,7 @@ class RegistryTest : public testing::Test {
   using EventResult = Registry::EventResult;
   using Call = std::function<void(Registry::Done)>;
 
-  // Everything completes at once here.
+  // All calls of this store complete before they return.
   static Result<EventResult> Wait(const Call& call) {
     std::optional<Result<EventResult>> result;
     call([&result](Result<EventResult> called) { result.emplace(std::move(called)); });
@@ -83,7 +83,7 @@ class RegistryTest : public testing::Test {
   Registry registry_{&store_, &clock_};
 };
 
-TEST_F(RegistryTest, CreateFillsInWhatOnlyTheServerKnows) {
+TEST_F(RegistryTest, CreateSetsTheMembersOfTheServer) {
   Event event = PodEvent("a");
   event.metadata.uid = "mine";
   event.metadata.creation_timestamp = Time(1, 0);
@@ -118,7 +118,7 @@ TEST_F(RegistryTest, StoresWhatKubeApiserverWouldStore) {
   EXPECT_EQ(*entry->value, expected);
 }
 
-TEST_F(RegistryTest, RefusesToCreate) {
+TEST_F(RegistryTest, RejectsInvalidCreates) {
   ASSERT_TRUE(Create(PodEvent("a")));
   const Result<EventResult> twice = Create(PodEvent("a"));
   EXPECT_EQ(twice.error().reason(), StatusReason::kAlreadyExists);
@@ -140,7 +140,7 @@ TEST_F(RegistryTest, RefusesToCreate) {
   EXPECT_FALSE(Get("c"));
 }
 
-TEST_F(RegistryTest, MakesUpNames) {
+TEST_F(RegistryTest, GeneratesNames) {
   Event event = PodEvent("");
   event.metadata.generate_name = "web.";
   const Result<EventResult> made = Create(event);
@@ -218,7 +218,7 @@ TEST_F(RegistryTest, AnUpdateOfAnotherVersionIsAConflict) {
 
 TEST_F(RegistryTest, APutCreates) {
   Event event = PodEvent("a");
-  event.metadata.resource_version = "77";  // of the one that is gone
+  event.metadata.resource_version = "77";  // of the deleted event
   const Result<EventResult> made = Update(event);
   ASSERT_TRUE(made) << made.error().ToString();
   EXPECT_TRUE(made->created);
@@ -238,7 +238,7 @@ TEST_F(RegistryTest, APutCreates) {
       << "a uid names an event that must be there";
 }
 
-TEST_F(RegistryTest, PatchesWhatIsThere) {
+TEST_F(RegistryTest, PatchesTheCurrentEvent) {
   ASSERT_TRUE(Create(PodEvent("a")));
   const auto count_up = [](const Event& current) -> Result<Event> {
     Event next = current;
@@ -257,11 +257,11 @@ TEST_F(RegistryTest, PatchesWhatIsThere) {
             400);
 }
 
-TEST_F(RegistryTest, APatchThatLosesTheRaceIsDoneAgain) {
+TEST_F(RegistryTest, RetriesAPatchThatAnotherWriteOvertook) {
   ASSERT_TRUE(Create(PodEvent("a")));
   int calls = 0;
   const Result<EventResult> patched = Patch("a", [&](const Event& current) -> Result<Event> {
-    if (++calls <= 3) {  // somebody else is faster
+    if (++calls <= 3) {  // another writer is faster
       Event other = current;
       other.count += 10;
       EXPECT_TRUE(Update(other));
@@ -275,7 +275,7 @@ TEST_F(RegistryTest, APatchThatLosesTheRaceIsDoneAgain) {
   EXPECT_EQ(patched->event.count, 32);
 }
 
-// A store that answers reads when the test lets it, as if on a thread of its own.
+// A store that completes reads when the test says so, as if on another thread.
 class LateStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -336,7 +336,7 @@ TEST_F(RegistryTest, WorkOnALargeEventIsLongWork) {
   EXPECT_EQ(done, 2);
 }
 
-// A store that has had an entry at hand since Remember().
+// A store that has an entry in memory since Remember().
 class RememberingStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -372,7 +372,7 @@ class RegistryWithMemoryTest : public RegistryTest {
   Registry remembers_{&remembering_, &clock_};
 };
 
-TEST_F(RegistryWithMemoryTest, WhatIsAtHandNeedNotBeRead) {
+TEST_F(RegistryWithMemoryTest, DoesNotReadAVersionThatIsInMemory) {
   const Result<EventResult> patched = Patch([](Event event) {
     event.count = 2;
     return Result<Event>(std::move(event));
@@ -383,7 +383,7 @@ TEST_F(RegistryWithMemoryTest, WhatIsAtHandNeedNotBeRead) {
   EXPECT_EQ(remembering_.reads, 0);
 }
 
-TEST_F(RegistryWithMemoryTest, AWriteOnSomethingOldIsDoneAgainOnTheLatest) {
+TEST_F(RegistryWithMemoryTest, RetriesAWriteThatWasBasedOnAnOldVersion) {
   ASSERT_TRUE(RegistryTest::Patch("a", [](Event event) {
     event.message = "by another";
     return Result<Event>(std::move(event));
@@ -396,13 +396,13 @@ TEST_F(RegistryWithMemoryTest, AWriteOnSomethingOldIsDoneAgainOnTheLatest) {
   EXPECT_EQ(Get("a")->event.count, 2);
 }
 
-TEST_F(RegistryWithMemoryTest, NothingIsRefusedOrLeftAsItIsBecauseOfSomethingOld) {
+TEST_F(RegistryWithMemoryTest, AnOldVersionDecidesNeitherErrorsNorUnchangedWrites) {
   const Event old = Get("a")->event;
   ASSERT_TRUE(RegistryTest::Patch("a", [](Event event) {
     event.count = 7;
     return Result<Event>(std::move(event));
   }));
-  // It would change nothing in what is at hand.
+  // It would change nothing in the version that is in memory.
   ASSERT_TRUE(Patch([](Event event) {
     event.count = 1;
     return Result<Event>(std::move(event));
@@ -433,7 +433,7 @@ TEST_F(RegistryWithMemoryTest, NothingIsRefusedOrLeftAsItIsBecauseOfSomethingOld
   EXPECT_TRUE(gone.error().Is(StatusReason::kNotFound));
 }
 
-TEST_F(RegistryTest, AWriterThatNeverWinsIsToldToComeBack) {
+TEST_F(RegistryTest, AWriterThatIsAlwaysOvertakenGetsRetryAfter) {
   ASSERT_TRUE(Create(PodEvent("a")));
   const Result<EventResult> patched = Patch("a", [&](const Event& current) -> Result<Event> {
     Event other = current;
@@ -468,7 +468,7 @@ TEST_F(RegistryTest, ManyWritersOfOneEventAllCount) {
   EXPECT_EQ(Get("a")->event.count, 1 + kThreads * kEach);
 }
 
-TEST_F(RegistryTest, DeletesWhatIsMeant) {
+TEST_F(RegistryTest, DeletesOnlyIfThePreconditionsMatch) {
   const Event event = Create(PodEvent("a"))->event;
   DeleteOptions options;
   options.precondition_uid = "other";
@@ -484,7 +484,7 @@ TEST_F(RegistryTest, DeletesWhatIsMeant) {
   EXPECT_EQ(Delete("a").error().code(), 404);
 }
 
-TEST_F(RegistryTest, AFinalizerHasTheLastWord) {
+TEST_F(RegistryTest, AnEventWithFinalizersIsOnlyMarkedForDeletion) {
   Event event = PodEvent("a");
   event.metadata.finalizers = {"example.com/wait"};
   ASSERT_TRUE(Create(event));
@@ -507,7 +507,7 @@ TEST_F(RegistryTest, AFinalizerHasTheLastWord) {
   EXPECT_EQ(Get("a").error().code(), 404);
 }
 
-TEST_F(RegistryTest, OwnersNamedTwiceCountOnce) {
+TEST_F(RegistryTest, RemovesDuplicateOwners) {
   Event event = PodEvent("a");
   const OwnerReference owner{.api_version = "v1", .kind = "Pod", .name = "web", .uid = "u1"};
   event.metadata.owner_references = {owner, owner};
@@ -517,13 +517,13 @@ TEST_F(RegistryTest, OwnersNamedTwiceCountOnce) {
   ASSERT_EQ(made->warnings.size(), 1U);
 }
 
-TEST_F(RegistryTest, WarnsOnceOfAllOwnersThatAreNamedTwice) {
+TEST_F(RegistryTest, WarnsOnceOfAllDuplicateOwners) {
   Event event = PodEvent("a");
   for (const char* uid : {"u1", "u2", "u1", "u3", "u2", "u1"}) {
     event.metadata.owner_references.push_back(
         {.api_version = "v1", .kind = "Pod", .name = "web", .uid = uid});
   }
-  // The same uid, but not the same owner.
+  // The same UID, but another owner.
   event.metadata.owner_references.push_back(
       {.api_version = "v1", .kind = "Pod", .name = "other", .uid = "u1"});
   const Result<EventResult> made = Create(event);
@@ -534,7 +534,7 @@ TEST_F(RegistryTest, WarnsOnceOfAllOwnersThatAreNamedTwice) {
       << made->warnings[0];
 }
 
-TEST_F(RegistryTest, ManagedFieldsAreKeptAndNeverMade) {
+TEST_F(RegistryTest, KeepsManagedFieldsAndNeverAddsThem) {
   Event event = PodEvent("a");
   event.metadata.managed_fields = {{.manager = "m",
                                     .operation = "Update",
@@ -549,7 +549,7 @@ TEST_F(RegistryTest, ManagedFieldsAreKeptAndNeverMade) {
   EXPECT_TRUE(Update(next)->event.metadata.managed_fields.empty());
 }
 
-TEST_F(RegistryTest, TellsOfAValueThatIsNoEvent) {
+TEST_F(RegistryTest, ReportsAValueThatIsNotAnEvent) {
   store_.Commit({.key = "/registry/events/default/bad",
                  .value = std::make_shared<const std::string>("k8s\0junk", 8)},
                 [](const Result<store::Written>&) {});

@@ -19,12 +19,12 @@
 namespace herald::server {
 namespace {
 
-// Smaller answers are not worth the work; upstream's bound.
+// Smaller responses are not compressed; upstream's limit.
 constexpr std::size_t kMinGzipBytes = 128 * 1024;
-// The fastest, as upstream has it: most of the size goes at the first level.
+// The fastest level, as upstream uses: it saves most of the size.
 constexpr int kGzipLevel = 1;
 
-// Kubernetes' bounds on what is told in Warning headers.
+// Kubernetes' limits on Warning headers.
 constexpr std::size_t kMaxWarningRunes = 4096;
 constexpr std::size_t kMaxRunesOfOneWarning = 256;
 
@@ -41,8 +41,8 @@ bool AcceptsGzip(const http::Headers& headers) {
 }
 
 // Whether reading the body may take more than about 2 ms. JSON and protobuf take up to 0.1 ms for
-// 1 KiB, patches and YAML up to 0.8. A JSON patch can copy what it has made, so its length says
-// little. An ordinary event has 1 KiB, an ordinary patch less.
+// 1 KiB, patches and YAML up to 0.8 ms. A JSON patch can copy its own results, so its length is no
+// measure. A typical event has 1 KiB, a typical patch less.
 bool IsLongWork(const http::Request& request) {
   constexpr std::size_t kMaxInlineBytes = std::size_t{16} * 1024;
   constexpr std::size_t kMaxInlineExpensiveBytes = std::size_t{4} * 1024;
@@ -65,7 +65,7 @@ std::size_t CountRunes(std::string_view text) {
   return count;
 }
 
-// 299 - "text", without what would break out of a header.
+// 299 - "message", without characters that are not allowed in a header.
 std::string WarningHeader(std::string_view text) {
   std::string header = "299 - \"";
   for (const char c : text) {
@@ -80,7 +80,7 @@ std::string WarningHeader(std::string_view text) {
   return header += '"';
 }
 
-// What goes wrong inside is told as Kubernetes tells it, and no other word leaves the house.
+// Maps our own status reasons to InternalError, as Kubernetes reports such errors.
 Status ForTheWire(const Status& status) {
   switch (status.reason()) {
     case StatusReason::kUnreachable:
@@ -106,7 +106,7 @@ StatusBody EncodeStatus(const http::Headers& headers, const http::Query& query,
                         const Status& status) {
   const std::optional<ResponseFormat> accepted = Negotiate(headers, query, Offer());
   StatusBody answer;
-  // Whoever accepts nothing that is there still gets to know what is wrong.
+  // A client that accepts none of our media types still gets the error, as JSON.
   const ResponseFormat format = accepted.value_or(ResponseFormat{.pretty = true});
   answer.content_type = MediaTypeName(format.media);
   if (format.media == MediaType::kProtobuf) {
@@ -122,8 +122,8 @@ StatusBody EncodeStatus(const http::Headers& headers, const http::Query& query,
   return answer;
 }
 
-// Whether an Origin header names the server that the request was sent to: the same scheme, host
-// and port. The scheme is https, since heraldd serves no other.
+// Whether an Origin header is the server's own: the same scheme, host and port. The scheme is
+// always https in heraldd.
 bool IsOwnOrigin(const http::Request& request, std::string_view origin) {
   const Result<http::Url> from = http::ParseUrl(origin);
   const Result<http::Url> own = http::ParseUrl("https://" + request.authority);
@@ -173,7 +173,7 @@ Status Exchange::Accept(const Offer& offer) {
 }
 
 void Exchange::Warn(std::string text) {
-  // No more than this can be shown, because none is shorter than one character.
+  // No more warnings than this can be sent, because each has at least one character.
   if (warnings_.size() >= kMaxWarningRunes) return;
   if (!warned_.insert(text).second) return;
   warning_runes_ += CountRunes(text);

@@ -46,7 +46,7 @@ TEST(NegotiationTest, ChoosesWhatKubernetesWouldChoose) {
        MetaVersion::kV1Beta1},
       {"application/yaml;as=Table;v=v1;g=meta.k8s.io", MediaType::kYaml, Shape::kTable},
       {kMetadataClient, MediaType::kProtobuf, Shape::kPartialMetadata},
-      // Not on offer, hence passed over.
+      // Not offered, so it is skipped.
       {"application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json",
        MediaType::kJson},
       {"application/json;as=Table;v=v2;g=meta.k8s.io,application/yaml", MediaType::kYaml},
@@ -63,13 +63,13 @@ TEST(NegotiationTest, ChoosesWhatKubernetesWouldChoose) {
   }
 }
 
-TEST(NegotiationTest, FindsNothingWhereNothingIsAcceptable) {
+TEST(NegotiationTest, ReturnsNothingIfNoMediaTypeIsAcceptable) {
   for (const std::string_view accept :
        {"text/html", "application/cbor", "application/json;as=Table;v=v1;g=example.com", "/", ",,",
         "application/json;stream=other", "Application/JSON"}) {
     EXPECT_FALSE(Accepting(accept)) << accept;
   }
-  // Answers that are no objects cannot be made into tables.
+  // Responses that are not objects cannot be sent as tables.
   EXPECT_FALSE(Accepting("application/json;as=Table;v=v1;g=meta.k8s.io", Offer()));
   EXPECT_EQ(Accepting(kKubectlGet, Offer()).value_or(ResponseFormat{.shape = Shape::kTable}).shape,
             Shape::kPlain);
@@ -94,7 +94,7 @@ TEST(NegotiationTest, IndentsForPeople) {
   EXPECT_TRUE(Accepting("application/json;pretty=1").value_or(ResponseFormat()).pretty);
 }
 
-TEST(NegotiationTest, TheRouterKnowsWholeNamesOnly) {
+TEST(NegotiationTest, TheRouterComparesCompleteMediaTypesOnly) {
   const auto accepts = [](std::string accept) {
     return Accepts({{"accept", std::move(accept)}}, Offer());
   };
@@ -119,7 +119,7 @@ TEST(NegotiationTest, ReadsTheTypeOfABody) {
   EXPECT_EQ(BodyPatchType({{"content-type", "application/json"}}), std::nullopt);
 }
 
-TEST(NegotiationTest, AggregatedDiscoveryIsForThoseWhoPreferIt) {
+TEST(NegotiationTest, AggregatedDiscoveryIsSentToClientsThatPreferIt) {
   const auto prefers = [](std::string accept) {
     return PrefersAggregatedDiscovery({{"accept", std::move(accept)}});
   };

@@ -99,7 +99,7 @@ TEST_F(NamespaceWatchTest, ChangesThatAreTakenTogetherGiveTheirResult) {
   Put("shop");
   const auto all = Open({});
   Delete("shop");
-  Put("shop", "f");  // the namespace was gone for a moment that nobody saw
+  Put("shop", "f");  // the namespace was deleted and created between two turns
   Put("a");
   Delete("a");
   Run();
