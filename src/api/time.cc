@@ -211,15 +211,15 @@ class LayoutReader {
   LayoutReader(std::string_view text, Layout layout) : text_(text), rest_(text), layout_(layout) {}
 
   Result<Timestamp> Read() {
-    if (!ReadYear() || !ReadFields() || !ReadFraction() || !ReadZone()) return Refusal();
+    if (!ReadYear() || !ReadFields() || !ReadFraction() || !ReadZone()) return Error();
     if (!rest_.empty()) {
       fault_ = ": extra text: ";
       AppendTimeQuoted(rest_, &fault_);
-      return Refusal();
+      return Error();
     }
     if (t_.day < 1 || t_.day > DaysInMonth(t_.year, t_.month)) {
       OutOfRange("day");
-      return Refusal();
+      return Error();
     }
     return Timestamp(UnixSeconds(t_) - offset_, nanos_);
   }
@@ -354,7 +354,7 @@ class LayoutReader {
     return false;
   }
 
-  Status Refusal() const {
+  Status Error() const {
     std::string message = "parsing time ";
     AppendTimeQuoted(text_, &message);
     message.append(fault_);

@@ -79,17 +79,17 @@ Status ReadObject(std::string_view kind, std::string_view json, EventApi api,
                   std::vector<std::string>* field_errors, T* object) {
   if (std::is_same_v<T, Event> && json.size() > kMaxRequestBytes) return TooLarge();
   const DecodeResult result = ReadDocument(json, api, field_errors, object);
-  Status refusal = CheckDocument(result, kind, json, api);
-  if (!refusal.ok() && field_errors != nullptr) field_errors->clear();
-  return refusal;
+  Status status = CheckDocument(result, kind, json, api);
+  if (!status.ok() && field_errors != nullptr) field_errors->clear();
+  return status;
 }
 
 template <typename T>
 Result<T> DecodeAs(std::string_view kind, std::string_view json, EventApi api,
                    std::vector<std::string>* field_errors) {
   Result<T> object(std::in_place);
-  Status refusal = ReadObject(kind, json, api, field_errors, &*object);
-  if (!refusal.ok()) object = std::move(refusal);
+  Status status = ReadObject(kind, json, api, field_errors, &*object);
+  if (!status.ok()) object = std::move(status);
   return object;  // the only return, so that the event is not moved
 }
 

@@ -93,9 +93,9 @@ TEST(Json, RejectsNumbersOutOfRangeOnlyWithCheckNumbers) {
     EXPECT_TRUE(ParseJson(text)) << text;
     EXPECT_FALSE(ParseJson(text, {.check_numbers = true})) << text;
   }
-  const Result<Json> refused = ParseJson(R"({"a":1e999,"b":1e998})", {.check_numbers = true});
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message(),
+  const Result<Json> rejected = ParseJson(R"({"a":1e999,"b":1e998})", {.check_numbers = true});
+  ASSERT_FALSE(rejected);
+  EXPECT_EQ(rejected.error().message(),
             "json: cannot unmarshal number 1e999 into Go value of type float64");
   EXPECT_TRUE(ParseJson("[1e-999,1e308]", {.check_numbers = true}));
 }

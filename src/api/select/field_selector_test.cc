@@ -20,7 +20,7 @@ FieldSelector Parsed(std::string_view text, EventApi api = EventApi::kCoreV1) {
   return selector ? *selector : FieldSelector();
 }
 
-std::string Refusal(std::string_view text, EventApi api = EventApi::kCoreV1) {
+std::string ErrorOf(std::string_view text, EventApi api = EventApi::kCoreV1) {
   const Result<FieldSelector> selector = FieldSelector::Parse(text, api);
   EXPECT_FALSE(selector.has_value()) << text;
   if (selector) return "";
@@ -93,10 +93,10 @@ TEST(FieldSelectorTest, SelectsByEveryFieldInBothSpellings) {
 TEST(FieldSelectorTest, RejectsTheNamesOfTheOtherSpelling) {
   for (const auto& row : kFields) {
     if (row.core_v1 == row.events_v1) continue;
-    EXPECT_EQ(Refusal(std::string(row.core_v1) + "=x", EventApi::kEventsV1),
+    EXPECT_EQ(ErrorOf(std::string(row.core_v1) + "=x", EventApi::kEventsV1),
               "field label not supported: " + std::string(row.core_v1));
     if (row.events_v1.empty()) continue;
-    EXPECT_EQ(Refusal(std::string(row.events_v1) + "=x", EventApi::kCoreV1),
+    EXPECT_EQ(ErrorOf(std::string(row.events_v1) + "=x", EventApi::kCoreV1),
               "field label not supported: " + std::string(row.events_v1));
   }
 }
@@ -209,7 +209,7 @@ TEST(FieldSelectorTest, HasTheErrorsOfKubernetes) {
       {"message=a", "field label not supported: message"},
       {"aaa=a,zzz", "invalid selector: 'aaa=a,zzz'; can't understand 'zzz'"},
   };
-  for (const auto& row : kRows) EXPECT_EQ(Refusal(row.text), row.message) << row.text;
+  for (const auto& row : kRows) EXPECT_EQ(ErrorOf(row.text), row.message) << row.text;
 }
 
 EventApi ApiOf(const testing::Vector& vector) {
