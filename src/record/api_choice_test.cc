@@ -28,17 +28,17 @@ constexpr seconds kPatience{30};
 TEST(ApiChoiceTest, CallsTheFunctionOnceWhenTheChoiceIsMade) {
   ApiChoice choice;
   EXPECT_EQ(choice.Get(), std::nullopt);
-  int told = 0;
-  choice.WhenSet([&] { ++told; });
-  EXPECT_EQ(told, 0);
+  int notified = 0;
+  choice.WhenSet([&] { ++notified; });
+  EXPECT_EQ(notified, 0);
   choice.Set(EventApi::kEventsV1);
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(notified, 1);
   EXPECT_EQ(choice.Get(), EventApi::kEventsV1);
   choice.Set(EventApi::kCoreV1);
-  EXPECT_EQ(told, 1) << "once is enough";
+  EXPECT_EQ(notified, 1) << "it is called only once";
   EXPECT_EQ(choice.Get(), EventApi::kCoreV1);
-  choice.WhenSet([&] { ++told; });
-  EXPECT_EQ(told, 2) << "it is made";
+  choice.WhenSet([&] { ++notified; });
+  EXPECT_EQ(notified, 2) << "the choice was already made";
 }
 
 class ApiChoiceFallbackTest : public ::testing::Test {

@@ -460,13 +460,13 @@ TEST_F(RecorderTest, DoesNotReportEventsRecordedWhileReportingAFullQueue) {
   Use({.incoming_events = 1});
   const auto sink = std::make_shared<MemorySink>();
   ASSERT_TRUE(broadcaster_->StartRecordingToSink(sink).ok());
-  int told = 0;
+  int notified = 0;
   int logged = 0;
   Recorder inner;
   const Recorder outer = broadcaster_->NewRecorder(
       {.component = "c", .on_outcome = [&](Outcome outcome, const Status&) {
          if (outcome != Outcome::kDropped && outcome != Outcome::kInvalid) return;
-         ++told;
+         ++notified;
          inner.Event(Pod(), kNormal, "R", "from the callback");
          inner.Event(Pod(), "odd", "R", "from the callback");
        }});
@@ -476,11 +476,11 @@ TEST_F(RecorderTest, DoesNotReportEventsRecordedWhileReportingAFullQueue) {
   });
   inner.Event(Pod(), kNormal, "R", "fills the queue");
   inner.Event(Pod(), kNormal, "R", "does not fit");
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(notified, 1);
   EXPECT_EQ(logged, 1);
   // And once more: the mark is taken off again.
   inner.Event(Pod(), "odd", "R", "is none");
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(notified, 2);
   EXPECT_EQ(logged, 2);
   broadcaster_->Shutdown(seconds(1));
   const SinkStats stats = broadcaster_->Stats().at(0);

@@ -59,9 +59,9 @@ TEST(ChannelTest, ReturnsEventsInTheOrderOffered) {
 }
 
 TEST(ChannelTest, MovesEventsToTheLastListener) {
-  int told = 0;
+  int notified = 0;
   Channel channel({.max_events = 3, .max_bytes = 3, .first_position = 1},
-                  {.on_items = [&] { ++told; }});
+                  {.on_items = [&] { ++notified; }});
   // One was recorded before it was there.
   std::vector<Published> first = Batch({"a", "b"});
   EXPECT_EQ(channel.OfferLast(&first, 0, 0, 2), 2U);
@@ -70,12 +70,12 @@ TEST(ChannelTest, MovesEventsToTheLastListener) {
   std::vector<Published> second = Batch({"c", "d"});
   EXPECT_EQ(channel.OfferLast(&second, 2, 0, 2), 2U);
   EXPECT_TRUE(second.empty());
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(notified, 2);
   // Behind what is there, as far as there is room.
   std::vector<Published> third = Batch({"e", "f"});
   EXPECT_EQ(channel.OfferLast(&third, 4, 0, 2), 2U);
   EXPECT_EQ(channel.dropped(), 1U);
-  EXPECT_EQ(told, 2) << "they know already";
+  EXPECT_EQ(notified, 2) << "the consumer was already notified";
   EXPECT_EQ(TakeAll(&channel), "c d e");
   // Also where the events do not fit all at once.
   std::vector<Published> many = Batch({"g", "h", "i", "j"});
@@ -102,13 +102,13 @@ TEST(ChannelTest, SkipsEventsBeforeItsFirstPosition) {
 }
 
 TEST(ChannelTest, DropsTheLatestWhenFullAndCountsThem) {
-  std::string told;
+  std::string reported;
   Channel channel({.max_events = 2}, {.on_drop = [&](const Published& published) {
-                    told += published.event->message;
+                    reported += published.event->message;
                   }});
   EXPECT_EQ(channel.Offer(Batch({"a", "b", "c", "d"}), 0, 0), 4U);
   EXPECT_EQ(channel.dropped(), 2U);
-  EXPECT_EQ(told, "cd");
+  EXPECT_EQ(reported, "cd");
   EXPECT_EQ(TakeAll(&channel), "a b");
   channel.Offer(Batch({"e"}), 4, 0);
   EXPECT_EQ(TakeAll(&channel), "e");
@@ -211,23 +211,24 @@ TEST(ChannelTest, CloseKeepsQueuedEvents) {
 
 TEST(ChannelTest, ReportsEventsOfferedAfterClose) {
   // The sink's accounts depend on it: nothing that was recorded may just vanish.
-  std::string told;
+  std::string reported;
   Channel channel({.first_position = 1},
-                  {.on_drop = [&](const Published& event) { told += event.event->message; }});
+                  {.on_drop = [&](const Published& event) { reported += event.event->message; }});
   channel.Close();
   channel.Offer(Batch({"a", "b", "c"}), 0, 0);
-  EXPECT_EQ(told, "bc") << "what was recorded before the channel was there is none of its business";
+  EXPECT_EQ(reported, "bc") << "events recorded before the channel was added are not reported";
 }
 
 TEST(ChannelTest, CloseAndDiscardReportsDroppedEvents) {
-  std::string told;
-  Channel channel({}, {.on_drop = [&](const Published& event) { told += event.event->message; }});
+  std::string reported;
+  Channel channel({},
+                  {.on_drop = [&](const Published& event) { reported += event.event->message; }});
   channel.Offer(Batch({"a", "b"}), 0, 0);
   channel.CloseAndDiscard();
-  EXPECT_EQ(told, "ab");
+  EXPECT_EQ(reported, "ab");
   EXPECT_TRUE(channel.empty());
   channel.CloseAndDiscard();
-  EXPECT_EQ(told, "ab");
+  EXPECT_EQ(reported, "ab");
 }
 
 TEST(ChannelTest, ClosingReportsRoomAfterAnOfferFoundNone) {

@@ -342,9 +342,9 @@ TEST_F(SeriesCorrelatorTest, ASeriesThatEndedBeforeARepeatGetsItsLastPatch) {
   Record(MakeEvent());
   const Correlation merged = Record(MakeEvent());
   Advance(minutes(20));
-  const Correlation anew = Record(MakeEvent());
-  EXPECT_EQ(anew.request.verb, Verb::kCreate);
-  EXPECT_NE(anew.key, merged.key) << "what is merged into the old one is not in the new one";
+  const Correlation created = Record(MakeEvent());
+  EXPECT_EQ(created.request.verb, Verb::kCreate);
+  EXPECT_NE(created.key, merged.key) << "the new series does not include events of the old one";
   const std::vector<Correlation> due = TakeDue();
   ASSERT_EQ(due.size(), 1U);
   EXPECT_EQ(due[0].key, merged.key);

@@ -125,14 +125,14 @@ TEST_F(DeliveryTest, ReportsNothingWithoutSelfOrUnderUpstreamExact) {
 
 TEST_F(DeliveryTest, CallsTheOutcomeFunctionOncePerEventWithTheReason) {
   const auto sink = StartMemorySink({.count = {.spam_burst = 3}});
-  std::vector<std::pair<Outcome, bool>> told;
+  std::vector<std::pair<Outcome, bool>> reported;
   const auto record = [&](const ObjectReference& object, std::string_view type) {
     recorder_.Record(object,
                      {.type = type,
                       .reason = "R",
                       .on_outcome =
                           [&](Outcome outcome, const Status& why) {
-                            told.emplace_back(outcome, why.ok());
+                            reported.emplace_back(outcome, why.ok());
                             throw std::runtime_error("callback");
                           }},
                      "m");
@@ -149,7 +149,7 @@ TEST_F(DeliveryTest, CallsTheOutcomeFunctionOncePerEventWithTheReason) {
   const std::vector<std::pair<Outcome, bool>> expected = {
       {Outcome::kWritten, true},  {Outcome::kMerged, true},   {Outcome::kRejected, false},
       {Outcome::kFiltered, true}, {Outcome::kInvalid, false}, {Outcome::kLost, false}};
-  EXPECT_EQ(told, expected);
+  EXPECT_EQ(reported, expected);
   ExpectAllEnded();
 }
 

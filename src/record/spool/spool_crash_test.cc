@@ -44,11 +44,11 @@ Strings RunAndKill(int n, bool* finished,
     _exit(0);
   }
   close(ends[1]);
-  std::string told;
+  std::string output;
   char buffer[4096];
   ssize_t count = 0;
   while ((count = read(ends[0], buffer, sizeof(buffer))) > 0) {
-    told.append(buffer, static_cast<std::size_t>(count));
+    output.append(buffer, static_cast<std::size_t>(count));
   }
   close(ends[0]);
   int status = 0;
@@ -56,9 +56,9 @@ Strings RunAndKill(int n, bool* finished,
   *finished = WIFEXITED(status);
   EXPECT_TRUE(WIFEXITED(status) || WTERMSIG(status) == SIGKILL);
   Strings lines;
-  for (std::size_t begin = 0, end = 0; (end = told.find('\n', begin)) != std::string::npos;
+  for (std::size_t begin = 0, end = 0; (end = output.find('\n', begin)) != std::string::npos;
        begin = end + 1) {
-    lines.push_back(told.substr(begin, end - begin));
+    lines.push_back(output.substr(begin, end - begin));
   }
   return lines;
 }
@@ -150,24 +150,24 @@ TEST(SpoolCrashTest, TheNextProcessDeliversSpooledEvents) {
       }
     }
     close(ends[1]);
-    std::string told;
+    std::string output;
     char buffer[256];
     // Killed after a number of reports, in the middle of whatever it does next.
-    while (told.size() < static_cast<std::size_t>(100 + 97 * round)) {
+    while (output.size() < static_cast<std::size_t>(100 + 97 * round)) {
       const ssize_t count = read(ends[0], buffer, sizeof(buffer));
       ASSERT_GT(count, 0);
-      told.append(buffer, static_cast<std::size_t>(count));
+      output.append(buffer, static_cast<std::size_t>(count));
     }
     kill(child, SIGKILL);
     ssize_t count = 0;
     while ((count = read(ends[0], buffer, sizeof(buffer))) > 0) {
-      told.append(buffer, static_cast<std::size_t>(count));
+      output.append(buffer, static_cast<std::size_t>(count));
     }
     close(ends[0]);
     ASSERT_EQ(waitpid(child, nullptr, 0), child);
-    for (std::size_t begin = 0, end = 0; (end = told.find('\n', begin)) != std::string::npos;
+    for (std::size_t begin = 0, end = 0; (end = output.find('\n', begin)) != std::string::npos;
          begin = end + 1) {
-      spooled.insert(told.substr(begin, end - begin));
+      spooled.insert(output.substr(begin, end - begin));
     }
   }
   FakeClock clock{WallTime(seconds(1'800'000'000))};
