@@ -6,10 +6,10 @@
 #include "herald/api/codec.h"
 #include "herald/api/patch.h"
 
-// The cost of an event on its way over the wire. Each row has a peer of the same
-// name in test/interop/go/bench, which does the same work with client-go on the
-// same event; tools/bench runs both and prints the ratio. Decoding makes an event
-// that owns its memory, encoding makes a fresh string, as the peer does.
+// Benchmarks of encoding, decoding and patching events. Each has a peer of the same name in
+// test/interop/go/bench, which does the same work with client-go on the same event; tools/bench
+// runs both and prints the ratio. As in the peer, decoding returns an event that owns its memory,
+// and encoding returns a new string.
 namespace herald {
 namespace {
 
@@ -67,7 +67,7 @@ void BM_ProtobufDecode(benchmark::State& state) {
 }
 BENCHMARK(BM_ProtobufDecode)->MeasureProcessCPUTime();
 
-// From the stored text to the patched text.
+// From the stored JSON to the patched JSON.
 void BM_StrategicMergePatch(benchmark::State& state) {
   for (auto _ : state) {
     Result<Event> event = JsonCodec().DecodeEvent(kEventJson, EventApi::kCoreV1);
@@ -81,7 +81,7 @@ void BM_StrategicMergePatch(benchmark::State& state) {
 }
 BENCHMARK(BM_StrategicMergePatch)->MeasureProcessCPUTime();
 
-// From the event in memory to the patched event, as an API server does it.
+// From an event in memory to the patched event, as in an API server.
 void BM_StrategicMergePatchObject(benchmark::State& state) {
   for (auto _ : state) {
     Result<Event> event =

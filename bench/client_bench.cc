@@ -16,26 +16,26 @@
 #include <utility>
 #include <vector>
 
-#include "client/rest/representation.h"
+#include "client/rest/resource_codec.h"
 #include "client/watch/frame_buffer.h"
 #include "herald/api/codec.h"
 #include "herald/client/rest.h"
 #include "herald/client/rest_sink.h"
 #include "herald/record/broadcaster.h"
 
-// What the client costs. Each row has a peer of the same name in
-// test/interop/go/bench/client_bench_test.go, which does the same with client-go against the
-// same server: bench/echo_server, which tools/bench starts and whose ports it hands on in
-// the environment. The counters are named after the units in bench/targets.
+// Benchmarks of the client. Each has a peer of the same name in
+// test/interop/go/bench/client_bench_test.go, which does the same with client-go and the same
+// server: bench/echo_server, which tools/bench starts and whose URLs it sets in the environment.
+// The counters are named after the units in bench/targets.
 namespace herald {
 namespace {
 
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// Events on their way at once. Below the queue's thousand, so that none is dropped.
+// Events in flight. Fewer than the queue's 1,000, so that none is dropped.
 constexpr int kMaxOutstanding = 500;
-// What waiting for others sleeps for between two looks.
+// Sleep between two polls while waiting for other threads.
 constexpr std::chrono::microseconds kPoll{50};
 
 nanoseconds ProcessCpu() {
@@ -47,7 +47,7 @@ nanoseconds ProcessCpu() {
   return time(usage.ru_utime) + time(usage.ru_stime);
 }
 
-// A client of the server whose port stands in the environment; null without one.
+// A client of the server whose URL is in the environment; null if it is not set.
 std::shared_ptr<RestClient> Connect(benchmark::State& state, const char* variable,
                                     RestOptions options = {}) {
   const char* const url = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
@@ -66,7 +66,7 @@ std::shared_ptr<RestClient> Connect(benchmark::State& state, const char* variabl
   return *rest;
 }
 
-// Events about ever new objects, so that each is a request, from one thread to one sink.
+// Events about distinct objects, so that each is one request, from one thread to one sink.
 void Record(benchmark::State& state, const char* variable, RestOptions options = {}) {
   const std::shared_ptr<RestClient> rest = Connect(state, variable, std::move(options));
   if (!rest) return;
@@ -104,7 +104,7 @@ void Record(benchmark::State& state, const char* variable, RestOptions options =
 void BM_RecordToServer(benchmark::State& state) { Record(state, "HERALD_ECHO_URL"); }
 BENCHMARK(BM_RecordToServer)->UseRealTime()->MinTime(2);
 
-// All on one connection.
+// All requests on one connection.
 void BM_RecordToServerHttp2(benchmark::State& state) {
   Record(state, "HERALD_ECHO_URL", {.plain_http2 = true});
 }
@@ -113,7 +113,7 @@ BENCHMARK(BM_RecordToServerHttp2)->UseRealTime()->MinTime(2);
 void BM_RecordToSlowServer(benchmark::State& state) { Record(state, "HERALD_SLOW_ECHO_URL"); }
 BENCHMARK(BM_RecordToSlowServer)->UseRealTime()->MinTime(2);
 
-// What the API server would say of one of many events.
+// The JSON of one of many events, as an API server sends it.
 Event ServersEvent(int number) {
   Event event;
   event.metadata.name = fmt::format("web-{:07}.17978a1f2b3c4d5e", number);
@@ -139,7 +139,7 @@ Event ServersEvent(int number) {
   return event;
 }
 
-// A watch as it comes off a socket: frames in pieces that end anywhere.
+// A watch stream as read from a socket: buffers that end anywhere in a frame.
 void WatchDecode(benchmark::State& state, const Codec& codec) {
   constexpr int kFrames = 1000;
   constexpr std::size_t kPiece = 16 * 1024;
@@ -147,15 +147,15 @@ void WatchDecode(benchmark::State& state, const Codec& codec) {
   for (int i = 0; i < kFrames; ++i) {
     codec.AppendWatchFrame(WatchType::kAdded, ServersEvent(i), EventApi::kCoreV1, &stream);
   }
-  const Representation<Event> representation(Resource{"", "v1", "events"});
+  const ResourceCodec<Event> resource_codec(Resource{"", "v1", "events"});
   std::int64_t events = 0;
-  WatchEvent frame;  // one for all, as watch_call.h has it
+  WatchEvent frame;  // reused for all frames, as in watch_call.h
   for (auto _ : state) {
     FrameBuffer buffer(codec);
     for (std::size_t at = 0; at < stream.size(); at += kPiece) {
       const Status status =
           buffer.Append(std::string_view(stream).substr(at, kPiece), [&](std::string_view payload) {
-            Status unreadable = representation.ReadFrame(codec, payload, &frame);
+            Status unreadable = resource_codec.ReadFrame(codec, payload, &frame);
             if (!unreadable.ok()) return unreadable;
             benchmark::DoNotOptimize(std::get<Event>(frame.object).metadata.name.data());
             ++events;
@@ -178,8 +178,8 @@ std::size_t HeapBytes() {
   return info.uordblks + info.hblkhd;
 }
 
-// What the kernel says of our memory, in bytes: VmRSS is what we have, VmHWM the most that we
-// have had since the last call of ForgetPeak().
+// The memory of this process in bytes, from /proc/self/status: VmRSS is the current size, VmHWM the
+// maximum since the last call of ResetPeak().
 std::size_t KernelBytes(std::string_view field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -187,9 +187,9 @@ std::size_t KernelBytes(std::string_view field) {
   }
   return 0;
 }
-void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+void ResetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-// The body of a list of 10,000 events, read into memory and kept there.
+// Decodes the body of a list of 10,000 events.
 void BM_List10k(benchmark::State& state) {
   EventList list;
   list.metadata.resource_version = "439837";
@@ -197,9 +197,9 @@ void BM_List10k(benchmark::State& state) {
   std::string body;
   JsonCodec().AppendEventList(list, EventApi::kCoreV1, &body);
   list = {};
-  const Representation<Event> representation(Resource{"", "v1", "events"});
+  const ResourceCodec<Event> resource_codec(Resource{"", "v1", "events"});
   const auto read = [&] {
-    Result<EventList> all = representation.ReadList("application/json", body);
+    Result<EventList> all = resource_codec.ReadList("application/json", body);
     if (!all || all->items.size() != 10'000) state.SkipWithError("not read");
     return std::move(all).value_or(EventList());
   };
@@ -207,15 +207,15 @@ void BM_List10k(benchmark::State& state) {
     const EventList all = read();
     benchmark::DoNotOptimize(all.items.data());
   }
-  // The most that is taken while one list is read, what is kept of it included; what was
-  // freed before does not count.
+  // The maximum memory while one list is decoded, including the result, and without memory that was
+  // freed before.
   malloc_trim(0);
-  ForgetPeak();
+  ResetPeak();
   const std::size_t resident = KernelBytes("VmRSS:");
   std::vector<EventList> kept;
   kept.push_back(read());
   state.counters["peak-bytes"] = static_cast<double>(KernelBytes("VmHWM:") - resident);
-  // What is kept: the difference between one list and several, so that nothing else counts.
+  // The memory of the result: the difference between one list and several.
   constexpr int kMore = 4;
   const std::size_t one = HeapBytes();
   for (int i = 0; i < kMore; ++i) kept.push_back(read());

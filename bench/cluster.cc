@@ -1,11 +1,11 @@
-// A cluster in one process: thousands of node agents (examples/node_agent), each with a
-// broadcaster and recorders of its own, all on one executor and one connection, none with
-// a thread. tools/bench-cluster runs it against heraldd.
+// Simulates a cluster in one process: thousands of node agents (examples/node_agent), each with its
+// own broadcaster and recorders but without threads; all share one executor and one connection.
+// tools/bench-cluster runs it against heraldd.
 //
 //   cluster --kubeconfig FILE --nodes 5000 --pods 30 --server-pid PID
 //
-// It goes through phases: pods that come and go, a storm in which every container
-// crashes and goes on crashing, and the time after it. Prints one line of JSON for each.
+// The phases are: pods that start and stop, a storm in which every container crashes repeatedly,
+// and the time after it. Prints one line of JSON for each.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -43,15 +43,15 @@ struct Options {
   std::string kubeconfig;
   int nodes = 5000;
   int pods = 30;
-  int pod_lifetime = 1800;  // s: then 150,000 pods make some 500 events a second
+  int pod_lifetime = 1800;  // s; 150,000 pods then record about 500 events a second
   int threads = 1;
   int steady = 60;  // s, each phase
   int storm = 30;
   int after = 60;
-  int server_pid = 0;  // whose memory is told; 0: nobody's
+  int server_pid = 0;  // process whose memory is reported; 0: none
 };
 
-// The sink of all nodes, with a stopwatch. Thread-safe.
+// The sink of all nodes; measures response times. Thread-safe.
 class TimedSink final : public Sink {
  public:
   explicit TimedSink(std::shared_ptr<Sink> sink) : sink_(std::move(sink)) {}
@@ -69,7 +69,7 @@ class TimedSink final : public Sink {
     });
   }
 
-  // Microseconds from request to answer, of all answers since the last call.
+  // Response times in microseconds of all requests since the last call.
   std::vector<std::uint32_t> Take() {
     const std::lock_guard lock(mu_);
     return std::exchange(took_, {});
@@ -89,7 +89,7 @@ double QuantileMs(std::vector<std::uint32_t>* took, double quantile) {
   return *at / 1e3;
 }
 
-// What the kernel says of a process; 0 where there is none.
+// A value of /proc/<pid>/status; 0 if there is no such process.
 double StatusOf(const std::string& pid, std::string_view field) {
   std::ifstream status("/proc/" + pid + "/status");
   for (std::string line; std::getline(status, line);) {
@@ -138,7 +138,7 @@ class Cluster {
     }
   }
 
-  // Tells all nodes something, on the executor's thread, which alone may touch them.
+  // Calls a function for all nodes on the executor's thread, to which they are confined.
   void TellAll(void (node_agent::Node::*what)()) {
     for (const Agent& agent : agents_) {
       executor_.Post([node = agent.node.get(), what] { (node->*what)(); });
@@ -152,7 +152,7 @@ class Cluster {
     Report(name, before, begun);
   }
 
-  // Lets everything come to its end.
+  // Waits until all events have an outcome.
   void End() {
     over_ = true;
     const SinkStats before = Total(agents_);
@@ -217,23 +217,23 @@ class Cluster {
 
   const Options& options_;
   const std::shared_ptr<TimedSink> sink_;
-  Executor executor_;  // before the broadcasters, which use it until they are gone
+  Executor executor_;  // declared before the broadcasters, which use it
   std::vector<Agent> agents_;
   std::atomic<bool> over_{false};
 };
 
 int Main(int argc, char** argv) {
   Options options;
-  CLI::App app("Thousands of node agents in one process.", "cluster");
-  app.add_option("--kubeconfig", options.kubeconfig)->required();
-  app.add_option("--nodes", options.nodes);
-  app.add_option("--pods", options.pods, "on each");
-  app.add_option("--pod-lifetime", options.pod_lifetime, "seconds, on average");
-  app.add_option("--threads", options.threads, "of the one executor");
-  app.add_option("--steady", options.steady, "seconds of pods that come and go");
+  CLI::App app("Simulates thousands of node agents in one process.", "cluster");
+  app.add_option("--kubeconfig", options.kubeconfig, "path of the kubeconfig")->required();
+  app.add_option("--nodes", options.nodes, "number of nodes");
+  app.add_option("--pods", options.pods, "number of pods per node");
+  app.add_option("--pod-lifetime", options.pod_lifetime, "average lifetime of a pod in seconds");
+  app.add_option("--threads", options.threads, "threads of the executor");
+  app.add_option("--steady", options.steady, "seconds in which pods start and stop");
   app.add_option("--storm", options.storm, "seconds in which every container crashes");
-  app.add_option("--after", options.after, "seconds after that");
-  app.add_option("--server-pid", options.server_pid, "whose memory is told");
+  app.add_option("--after", options.after, "seconds after the storm");
+  app.add_option("--server-pid", options.server_pid, "process whose memory is reported");
   CLI11_PARSE(app, argc, argv);
 
   const Result<ClientConfig> config = LoadConfig({.path = options.kubeconfig});
@@ -248,7 +248,7 @@ int Main(int argc, char** argv) {
   }
   Cluster cluster(options, std::make_shared<TimedSink>(std::make_shared<RestSink>(*rest)));
   cluster.Start();
-  // The nodes' own first words.
+  // The first events of the nodes.
   cluster.Phase("start", 10);
   cluster.Phase("steady", options.steady);
   cluster.TellAll(&node_agent::Node::Storm);

@@ -1,9 +1,9 @@
-// An HTTP server on one thread that answers each request with its own body: what clients
-// are measured against, so that only the client's own cost differs.
+// An HTTP server with one thread that returns the body of each request. Client benchmarks use it,
+// so that only the cost of the client differs.
 //
 //   echo_server [--port N] [--delay-ms N] [--cert FILE --key FILE]
 //
-// It prints the port it listens on, and runs until it is told to stop.
+// Prints the port that it listens on, and runs until SIGTERM.
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -28,7 +28,7 @@ using herald::http::Request;
 using herald::http::Responder;
 using herald::http::Response;
 
-// Gives answers some time after they were asked for, as a server with a disk would.
+// Delays responses, like a server with a disk.
 class Delay {
  public:
   explicit Delay(std::chrono::milliseconds delay) : delay_(delay), thread_([this] { Run(); }) {}
@@ -77,7 +77,7 @@ class Delay {
   const std::chrono::milliseconds delay_;
   std::mutex mu_;
   std::condition_variable changed_;
-  std::queue<Item> waiting_;  // guarded by mu_; in the order in which they are due
+  std::queue<Item> waiting_;  // guarded by mu_; ordered by due time
   bool stopping_ = false;     // guarded by mu_
   std::thread thread_;
 };

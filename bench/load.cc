@@ -1,7 +1,6 @@
-// A load generator for event servers: HTTP/2 over TLS, bodies made before the clock
-// runs, answers checked for their status and their length and not decoded, so that what
-// is measured is the server and not the client. tools/bench-server drives it against
-// kube-apiserver and against heraldd.
+// A load generator for event servers, over HTTP/2 and TLS. To measure the server and not the
+// client, it creates the bodies before the measurement starts, and checks only the status and the
+// length of responses. tools/bench-server runs it against kube-apiserver and heraldd.
 //
 //   load --server URL --ca FILE --token TOKEN --work create --in-flight 32 --seconds 10
 //
@@ -41,10 +40,10 @@ struct Options {
   std::string reason = "Started";
   std::string namespace_ = "default";
   int in_flight = 32;
-  // Clients have connections of their own, and servers their threads for them.
+  // Several connections, so that a server can use several threads.
   int connections = 4;
   int seconds = 10;
-  int events = 10'000;  // how many there are to work on (fill, get, patch, lists)
+  int events = 10'000;  // number of events to use (fill, get, patch, lists)
   int watchers = 20;
   int limit = 500;  // of list-page
 };
@@ -78,8 +77,8 @@ std::chrono::microseconds OwnCpu() {
   return std::chrono::microseconds(micros(usage.ru_utime) + micros(usage.ru_stime));
 }
 
-// What is to be done: the n-th request, or an empty method when there are no more. Called
-// from the threads of all lanes.
+// Returns the n-th request; one with an empty method after the last. Called from the threads of all
+// lanes.
 struct Work {
   std::function<http::Request(std::int64_t)> make;
   int expected_status = 200;
@@ -100,12 +99,11 @@ struct Results {
   }
 };
 
-// Keeps `in_flight` requests under way on one connection until the time is over or the work
-// is done. All callbacks run on the client's one thread, so nothing here needs a lock but
-// the end.
+// Keeps `in_flight` requests in progress on one connection until the time is over or there are no
+// more requests. All callbacks run on the client's thread, so only the end needs a lock.
 class Lane {
  public:
-  // `next` is the number of the next request, of all lanes.
+  // `next` is the number of the next request and is shared by all lanes.
   Lane(std::unique_ptr<http::Client> client, const Options& options, int in_flight,
        std::atomic<std::int64_t>* next)
       : client_(std::move(client)), options_(options), in_flight_(in_flight), next_(*next) {}
@@ -161,7 +159,7 @@ class Lane {
 
   void Done(const Call& call, const Status& status) {
     --open_;
-    // No answer of these servers is shorter, a failure's body included.
+    // Every response of these servers, including errors, is longer.
     if (status.ok() && call.status == work_.expected_status && call.bytes > 50) {
       ++results_.completed;
       results_.bytes += call.bytes;
@@ -201,7 +199,7 @@ http::Request Post(const Options& options, std::string body) {
           .body = std::move(body)};
 }
 
-// Watches whose frames are counted by their newlines.
+// Opens watches and counts their frames by the newlines.
 class Watchers {
  public:
   Watchers(http::Client* client, const Options& options, const std::string& resource_version)
@@ -228,8 +226,8 @@ class Watchers {
            .done =
                [this](const Status& status) {
                  if (ended_.fetch_add(1) > 0 || stopping_) return;
-                 std::cerr << "load: a watch has ended: "
-                           << (status.ok() ? "the server refused or closed it" : status.message())
+                 std::cerr << "load: a watch ended: "
+                           << (status.ok() ? "the server rejected or closed it" : status.message())
                            << "\n";
                }}));
     }
@@ -241,11 +239,11 @@ class Watchers {
     Await([this] { return ended_ == all(); });
   }
 
-  // How many have ended by themselves, or were refused, which none should.
+  // Number of watches that ended or failed. Must be 0.
   int ended() const { return ended_.load(); }
 
-  // Until each has received that many frames, one has ended, or nothing has come for ten
-  // seconds.
+  // Waits until each watch has received that many frames, one has ended, or no frame has arrived
+  // for ten seconds.
   std::int64_t WaitFor(std::int64_t each) {
     std::int64_t before = -1;
     for (int quiet = 0; quiet < 1000; ++quiet) {
@@ -298,20 +296,21 @@ int Fail(const Status& status) {
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("A load generator for event servers.", "load");
-  app.add_option("--server", options.server)->required();
-  app.add_option("--ca", options.ca)->required();
-  app.add_option("--token", options.token)->required();
+  app.add_option("--server", options.server, "URL of the server")->required();
+  app.add_option("--ca", options.ca, "file with the CA certificate of the server (PEM)")
+      ->required();
+  app.add_option("--token", options.token, "bearer token")->required();
   app.add_option("--work", options.work,
                  "fill, create, patch, get, list, list-page, list-by-object, watch");
-  app.add_option("--run", options.run);
-  app.add_option("--reason", options.reason);
-  app.add_option("--namespace", options.namespace_);
-  app.add_option("--in-flight", options.in_flight);
-  app.add_option("--connections", options.connections);
-  app.add_option("--seconds", options.seconds);
-  app.add_option("--events", options.events);
-  app.add_option("--watchers", options.watchers);
-  app.add_option("--limit", options.limit);
+  app.add_option("--run", options.run, "prefix of event names, to distinguish runs");
+  app.add_option("--reason", options.reason, "reason of the events");
+  app.add_option("--namespace", options.namespace_, "namespace of the events");
+  app.add_option("--in-flight", options.in_flight, "number of requests in flight");
+  app.add_option("--connections", options.connections, "number of connections");
+  app.add_option("--seconds", options.seconds, "duration of the measurement");
+  app.add_option("--events", options.events, "number of events to use");
+  app.add_option("--watchers", options.watchers, "number of watches");
+  app.add_option("--limit", options.limit, "page size of list-page");
   CLI11_PARSE(app, argc, argv);
 
   std::ifstream file(options.ca);
@@ -333,14 +332,14 @@ int Main(int argc, char** argv) {
     const int share = options.in_flight / connections + (i < options.in_flight % connections);
     lanes.push_back(std::make_unique<Lane>(*std::move(client), options, share, &next));
   }
-  // Watchers read on a thread of their own, so that they do not slow down the writers.
+  // Watches have their own thread, so that they do not slow down the writers.
   Result<std::unique_ptr<http::Client>> watching = http::Client::Open(client_options);
   if (!watching) return Fail(watching.error());
 
   const bool creates =
       options.work == "create" || options.work == "fill" || options.work == "watch";
   if (options.work == "fill") options.seconds = 3600;
-  // Bodies are ready before the clock runs; a long run makes the rest as it goes.
+  // Created before the measurement starts. Long runs create more bodies later.
   std::vector<std::string> bodies;
   if (creates)
     for (std::int64_t i = 0; i < std::min(options.events, 200'000); ++i)

@@ -20,20 +20,20 @@
 #include "herald/api/reference.h"
 #include "herald/base/clock.h"
 #include "herald/record/broadcaster.h"
-#include "record/count_correlator.h"
+#include "record/correlate/count_correlator.h"
 
-// The cost of recording. Each row has a peer of the same name in
-// test/interop/go/bench/record_bench_test.go, which does the same work with client-go
-// on the same event, as often and in the same order; tools/bench runs both and prints
-// the ratio. The counters are named after the units in bench/targets.
+// Benchmarks of recording. Each has a peer of the same name in
+// test/interop/go/bench/record_bench_test.go, which does the same work with client-go on the same
+// events in the same order; tools/bench runs both and prints the ratio. The counters are named
+// after the units in bench/targets.
 //
-// Nobody logs what was dropped, on either side.
+// Logging of dropped events is off on both sides.
 namespace herald {
 namespace {
 
 using std::chrono::nanoseconds;
 
-// What waiting for others sleeps for between two looks.
+// Sleep between two polls while waiting for other threads.
 constexpr std::chrono::microseconds kPoll{50};
 
 ObjectReference Pod() {
@@ -45,7 +45,7 @@ ObjectReference Pod() {
           .resource_version = "429837"};
 }
 
-// One of many pods. All names are of one length.
+// One of many pods. All names have the same length.
 ObjectReference Pod(int number) {
   ObjectReference pod = Pod();
   pod.name = fmt::format("web-{:07}", number);
@@ -55,8 +55,7 @@ ObjectReference Pod(int number) {
 
 RecorderOptions Kubelet() { return {.component = "kubelet", .host = "node-1"}; }
 
-// What a recorder would have made of the call; correlators and broadcasters get it as
-// it is.
+// The event that a recorder would create; passed to correlators and broadcasters directly.
 Event EventAbout(const ObjectReference& pod, std::string message) {
   const Time time(SystemClock().Now());
   return {.metadata = {.name = MakeEventName(pod.name, SystemClock().Now()),
@@ -98,8 +97,8 @@ std::size_t HeapBytes() {
   return info.uordblks + info.hblkhd;
 }
 
-// A recorder, its broadcaster, and a sink that was told of as many objects as the caches
-// remember.
+// A recorder, its broadcaster, and a sink with full caches: it has recorded events about as many
+// objects as they hold.
 class FullRecorder {
  public:
   FullRecorder() {
@@ -126,8 +125,8 @@ class FullRecorder {
   Recorder recorder_ = broadcaster_.NewRecorder(Kubelet());
 };
 
-// The first of all and once only: the memory of events is the process's, and whoever
-// records first pays for it.
+// Runs first and only once: the pool of event memory belongs to the process and is filled by the
+// first benchmark that records.
 void BM_FullRecorderMemory(benchmark::State& state) {
   for (auto _ : state) {
     const std::size_t before = HeapBytes();
@@ -137,7 +136,7 @@ void BM_FullRecorderMemory(benchmark::State& state) {
 }
 BENCHMARK(BM_FullRecorderMemory)->UseRealTime()->MeasureProcessCPUTime()->Iterations(1);
 
-// Does some work on several threads at once, as often as it is asked to.
+// Runs a function on several threads concurrently, once per call of Run().
 class Crew {
  public:
   // `work` returns how long it took.
@@ -159,7 +158,7 @@ class Crew {
     start_.arrive_and_wait();
   }
 
-  // The sum of what the threads say.
+  // The sum of the results of all threads.
   nanoseconds Work() {
     start_.arrive_and_wait();
     end_.arrive_and_wait();
@@ -198,7 +197,7 @@ class CountedRecorder {
     while (delivered() < count) std::this_thread::sleep_for(kPoll);
   }
 
-  // Until no more comes: some may have been dropped, so nobody knows how many will.
+  // Waits until no more events arrive. Their number is unknown, because some may have been dropped.
   void AwaitQuiet() const {
     constexpr int kQuietLooks = 5;
     constexpr std::chrono::milliseconds kLook{2};
@@ -220,8 +219,7 @@ class CountedRecorder {
   const std::string container_ = "web";
 };
 
-// How long a call takes while the queue has room for all of them, which is how programs
-// record.
+// The time of a call while the queue has room for all events, which is the usual case.
 void EventfInBursts(benchmark::State& state, int threads) {
   constexpr int kBurst = 500;  // of all threads together
   CountedRecorder recorder;
@@ -244,7 +242,7 @@ BENCHMARK(BM_EventfBurst1)->UseManualTime()->MeasureProcessCPUTime();
 void BM_EventfBurst4(benchmark::State& state) { EventfInBursts(state, 4); }
 BENCHMARK(BM_EventfBurst4)->UseManualTime()->MeasureProcessCPUTime();
 
-// As fast as the threads can, which is faster than the listener can.
+// Records as fast as possible, which is faster than the listener.
 void EventfFlatOut(benchmark::State& state, int threads) {
   constexpr int kCalls = 200'000;  // of all threads together
   CountedRecorder recorder;
@@ -271,8 +269,8 @@ BENCHMARK(BM_EventfFlatOut1)->UseManualTime()->MeasureProcessCPUTime();
 void BM_EventfFlatOut4(benchmark::State& state) { EventfFlatOut(state, 4); }
 BENCHMARK(BM_EventfFlatOut4)->UseManualTime()->MeasureProcessCPUTime();
 
-// One thread hands out events, and a thread per watcher takes each of them. Nothing is
-// dropped: who is ahead waits.
+// One thread sends events, and one thread per watcher receives them. Nothing is dropped: the faster
+// side waits.
 void Broadcast(benchmark::State& state, int watchers,
                const std::function<std::shared_ptr<const Event>()>& next_event) {
   constexpr int kDeliveries = 256'000;  // per round, to all watchers together
@@ -317,7 +315,7 @@ void BroadcastOneEvent(benchmark::State& state, int watchers) {
   Broadcast(state, watchers, [&] { return event; });
 }
 
-// Each a copy with a name of its own.
+// Copies with distinct names.
 void BroadcastManyEvents(benchmark::State& state, int watchers) {
   const Event sample = EventAbout(Pod(), "Started container web");
   WallTime time = SystemClock().Now();
@@ -346,15 +344,15 @@ BENCHMARK(BM_BroadcastDistinct8)->UseManualTime()->MeasureProcessCPUTime();
 void BM_BroadcastDistinct64(benchmark::State& state) { BroadcastManyEvents(state, 64); }
 BENCHMARK(BM_BroadcastDistinct64)->UseManualTime()->MeasureProcessCPUTime();
 
-// The spam filter lets everything through: what it holds back costs less.
+// The spam filter accepts everything, because rejected events cost less.
 CountOptions OpenFilter() { return {.spam_burst = 1'000'000'000, .spam_qps = 1e9f}; }
 
 Correlation Correlate(CountCorrelator* correlator, const std::shared_ptr<const Event>& event) {
   return correlator->Correlate(event, SystemClock().Now(), SystemClock().Steady());
 }
 
-// Correlates the events again and again, in their order. Those before the first timed
-// one fill the caches.
+// Correlates the events repeatedly, in their order. Events before the first timed one fill the
+// caches.
 void CorrelateAll(benchmark::State& state, const std::vector<std::shared_ptr<const Event>>& events,
                   SinkRequest::Verb expected) {
   CountCorrelator correlator(OpenFilter(), /*upstream_exact=*/false);
@@ -374,8 +372,8 @@ void CorrelateAll(benchmark::State& state, const std::vector<std::shared_ptr<con
       benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 
-// More objects than the caches hold, one after the other: by the time that an object
-// comes again it is forgotten.
+// More objects than the caches hold, in turn, so that each object has been evicted when it is used
+// again.
 void BM_CorrelateUnique(benchmark::State& state) {
   constexpr int kObjects = 3 * 4096;
   std::vector<std::shared_ptr<const Event>> events;
@@ -392,7 +390,7 @@ void BM_CorrelateRepeated(benchmark::State& state) {
 }
 BENCHMARK(BM_CorrelateRepeated)->UseRealTime()->MeasureProcessCPUTime();
 
-// One object, always another message: all but a few are combined.
+// One object with a different message each time: nearly all are aggregated.
 void BM_CorrelateSimilar(benchmark::State& state) {
   constexpr int kMessages = 4096;
   std::vector<std::shared_ptr<const Event>> events;
@@ -403,10 +401,10 @@ void BM_CorrelateSimilar(benchmark::State& state) {
 }
 BENCHMARK(BM_CorrelateSimilar)->UseRealTime()->MeasureProcessCPUTime();
 
-// What an event costs when it is about the last of so many objects, each new.
+// The cost of an event about the last of a number of distinct objects.
 void CorrelateObjects(benchmark::State& state, int objects) {
-  // Always the same event with another name in it, so that the curve shows what the
-  // correlator costs and not what it costs to read ever more memory.
+  // The same event with another name each time, to measure the correlator and not the memory access
+  // of many events.
   const auto event = std::make_shared<Event>(EventAbout(Pod(0), "Started container web"));
   std::string& name = event->involved_object.name;
   const std::string first = name;
@@ -421,7 +419,7 @@ void CorrelateObjects(benchmark::State& state, int objects) {
     state.SetIterationTime(Seconds(Since(start)) / objects);
   }
 }
-// The time is that of one event, so the number of iterations has to be said.
+// The time is per event, so the number of iterations must be set explicitly.
 void BM_CorrelateObjects100(benchmark::State& state) { CorrelateObjects(state, 100); }
 BENCHMARK(BM_CorrelateObjects100)->UseManualTime()->Iterations(2000);
 

@@ -1,8 +1,8 @@
-// The store on RocksDB, alone: creates by many writers, gets, lists, index queries, watches.
+// Benchmarks of the RocksDB store: creates by many writers, gets, lists, index queries and watches.
 //
-// The data directory is below $HERALD_BENCH_DIR or the temporary directory: on a disk, or
-// a sync costs nothing and the figures mean nothing. $HERALD_BENCH_ENTRIES (100,000) says how
-// many entries the store of the reads has.
+// The data directory is created in $HERALD_BENCH_DIR or the temporary directory. It must be on a
+// real disk: on a tmpfs a sync costs nothing. $HERALD_BENCH_ENTRIES (default 100,000) is the number
+// of entries for the read benchmarks.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -30,8 +30,8 @@
 namespace herald::store {
 namespace {
 
-// An event of 700 bytes as they are stored, with five index entries: by uid, by name, by reason, by
-// type and by time. Compresses as events do.
+// A stored event of 700 bytes with five index entries: by uid, name, reason, type and time. It
+// compresses like a real event.
 struct Sample {
   std::string key;
   std::string value;
@@ -104,12 +104,12 @@ std::unique_ptr<RocksStore> OpenStore(const std::filesystem::path& directory) {
   return std::move(*store);
 }
 
-// Keeps `in_flight` writes waiting: completions hand their turn to one thread that sends the next,
-// as the connections of a server do for its clients. What is sent was made before.
+// Keeps `in_flight` writes in progress: each completion lets one thread send the next write, as the
+// connections of a server do. The entries are created before the measurement.
 class Writers {
  public:
-  // Creates `count` entries. With `rewrites` it writes those that are there already, so often, each
-  // time with another one of the last index entry.
+  // Creates `count` entries. With `rewrites`, writes existing entries that many times, each time
+  // with another value of the last index entry.
   Writers(Store* store, std::uint64_t first, std::uint64_t count, std::uint64_t rewrites = 0)
       : store_(*store), expected_(rewrites == 0 ? 0 : Write::kAny) {
     for (std::uint64_t round = 0; round < std::max<std::uint64_t>(rewrites, 1); ++round) {
@@ -197,7 +197,7 @@ BENCHMARK(BM_Create)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
 
-// One store for all that only reads, filled once.
+// The store of all read benchmarks, filled once.
 Store& FilledStore() {
   static const std::unique_ptr<RocksStore> store = [] {
     const auto directory = ReadDirectory();
@@ -224,7 +224,7 @@ void BM_Get(benchmark::State& state) {
   Store& store = FilledStore();
   Random random(1);
   for (auto _ : state) {
-    // Among the newest, as those who look at events do.
+    // Reads recent entries, as most clients do.
     const std::uint64_t entries = EntriesOfReads();
     const std::uint64_t number =
         entries - 1 - random.Next() % std::min<std::uint64_t>(10'000, entries);
@@ -261,7 +261,7 @@ void BM_List10000(benchmark::State& state) {
 }
 BENCHMARK(BM_List10000)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-// The same entries again and again, as crash-looping pods have them, and then a list of all.
+// Rewrites the same entries repeatedly, like crash-looping pods, and then lists all.
 void BM_RewriteAndList10000(benchmark::State& state) {
   constexpr std::uint64_t kEntries = 10'000;
   constexpr std::uint64_t kRewrites = 20;
@@ -320,7 +320,7 @@ void BM_NewestHundred(benchmark::State& state) {
 }
 BENCHMARK(BM_NewestHundred)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
-// Creates while 20 watches take every change.
+// Creates entries while 20 watches receive every change.
 void BM_CreateWith20Watches(benchmark::State& state) {
   constexpr std::uint64_t kWrites = 100'000;
   const auto directory = WriteDirectory();

@@ -116,16 +116,17 @@ function(herald_internal_executable target folder sources deps)
 endfunction()
 
 # herald_test([<folder>/]<name> DEPS <module>... [SOURCES <file>...] [LABELS <label>...]
-#             [TIMEOUT <seconds>])
+#             [TIMEOUT <seconds>] [SINGLE_THREADED])
 #
 # One GoogleTest program and one ctest, called <name>. SOURCES defaults to
 # [<folder>/]<name>.cc, LABELS to unit. Labels: unit conformance integration interop
-# install bench fuzz.
+# install bench fuzz. SINGLE_THREADED: nothing in it runs on a second thread, so
+# ThreadSanitizer can find nothing and its preset leaves the test out.
 function(herald_test path)
-  if(NOT HERALD_TESTS)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SINGLE_THREADED" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  if(NOT HERALD_TESTS OR (arg_SINGLE_THREADED AND HERALD_THREADED_TESTS_ONLY))
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;DEPS;LABELS")
   get_filename_component(name ${path} NAME)
   if(NOT arg_SOURCES)
     set(arg_SOURCES ${path}.cc)

@@ -1,6 +1,6 @@
-// A tour of Herald in one program: a node says what happens to its pods, a crash loop
-// repeats itself, and a small API server in memory receives what is worth keeping. It
-// needs no cluster; `make run` runs it.
+// A tour of Herald in one program: a node records events about its pods, one pod crashes again and
+// again, and a sink in memory receives the merged events instead of an API server. It needs no
+// cluster; `make run` runs it.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// The columns of `kubectl get events`, and the count, as its users know them.
+// Prints the columns of `kubectl get events`, and the count.
 void PrintTable(const std::vector<herald::Event>& events) {
   const herald::Table table =
       herald::MakeEventTable({}, events, herald::EventApi::kCoreV1, herald::TableObject::kNone,
@@ -30,9 +30,9 @@ void PrintTable(const std::vector<herald::Event>& events) {
     std::size_t width = lines[0].back().size();
     for (std::size_t row = 0; row < table.rows.size(); ++row) {
       const herald::Table::Cell& cell = table.rows[row].cells[i];
-      const auto* text = std::get_if<std::string>(&cell);
-      lines[row + 1].push_back(text != nullptr ? *text
-                                               : fmt::format("{}", std::get<std::int64_t>(cell)));
+      const auto* string = std::get_if<std::string>(&cell);
+      lines[row + 1].push_back(string != nullptr ? *string
+                                                 : fmt::format("{}", std::get<std::int64_t>(cell)));
       width = std::max(width, lines[row + 1].back().size());
     }
     widths.push_back(width);
@@ -61,7 +61,9 @@ int main() {
   db.name = "db-0";
   db.uid = "4f3a1d7e-90b5-4a43-8d0f-7d2c8e0b6a11";
 
-  fmt::print("A pod starts; another one fails 20 times, then its probe says 12 things about it.\n");
+  fmt::print(
+      "A pod starts. Another pod fails 20 times, then its probe fails with 12 different "
+      "messages.\n");
   recorder.Event(web, herald::kNormal, "Started", "Started container web");
   for (int i = 0; i < 20; ++i) {
     recorder.Event(db, herald::kWarning, "BackOff", "Back-off restarting failed container");
@@ -72,16 +74,16 @@ int main() {
   const herald::DrainReport report = broadcaster.Flush(std::chrono::seconds(5));
 
   fmt::print(
-      "\n33 events were recorded. The server has these: repeats are counted, and after 25 events\n"
-      "about one pod the spam filter holds back the rest.\n\n");
+      "\n33 events were recorded. The server has these events. Repeated events are counted, and\n"
+      "after 25 events about one pod the spam filter suppresses the rest.\n\n");
   PrintTable(server->Events());
 
-  fmt::print("\nWhere each of the 33 went:\n\n");
+  fmt::print("\nThe outcomes of the 33 events:\n\n");
   std::string metrics;
   broadcaster.WritePrometheusText(&metrics);
   fmt::print("{}", metrics);
 
-  fmt::print("\nOne event in the two spellings that Kubernetes has for it:\n\n");
+  fmt::print("\nOne event in the two spellings of the Kubernetes API:\n\n");
   const herald::Event first = server->Events().back();
   for (const auto api : {herald::EventApi::kCoreV1, herald::EventApi::kEventsV1}) {
     std::string json;

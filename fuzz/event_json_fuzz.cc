@@ -1,6 +1,6 @@
-// An event that can be read from JSON is printed as JSON that reads as the same
-// event, in both spellings, and a watch reads it over another one as it reads it anew;
-// lists, watch frames and statuses do not crash.
+// An event decoded from JSON is encoded as JSON that decodes to the same event, in both spellings.
+// Decoding into a used event gives the same result as decoding into a new one. Lists, watch frames
+// and statuses do not crash.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -29,8 +29,8 @@ void CheckRoundTrip(std::string_view input, herald::EventApi api) {
     const std::string text = Printed(*event, spelling);
     const auto again = herald::JsonCodec().DecodeEvent(text, spelling, &field_errors);
     if (!again) {
-      // The one way out: an offset can move a time into year 10000 or before year 0,
-      // which Kubernetes prints and does not read.
+      // The only exception: an offset can move a time into year 10000 or before year 0, which
+      // Kubernetes prints but does not parse.
       if (again.error().message().find("parsing time") == std::string::npos) std::abort();
       continue;
     }

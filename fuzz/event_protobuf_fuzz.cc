@@ -1,6 +1,6 @@
-// An event that can be read from protobuf is written as bytes that read as the same
-// event, in both spellings, and prints as JSON, and a watch reads it over another one as it
-// reads it anew; lists, watch frames and statuses do not crash.
+// An event decoded from protobuf is encoded as bytes that decode to the same event, in both
+// spellings, and can be printed as JSON. Decoding into a used event gives the same result as
+// decoding into a new one. Lists, watch frames and statuses do not crash.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const auto frame = codec.NextFrame(input); frame && *frame) {
       herald::fuzz::CheckReadOver(codec, (*frame)->payload, api);
     }
-    herald::ProtobufWriter frame;  // from the end to the beginning
+    herald::ProtobufWriter frame;  // writes backwards
     frame.BytesField(1, input);
     frame.EndMessage(2, 0);
     frame.BytesField(1, "MODIFIED");

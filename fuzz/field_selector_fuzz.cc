@@ -1,6 +1,6 @@
-// A field selector that parses prints a text in core/v1's spelling that parses to
-// the same terms. Their order may change once, because terms are kept in the order
-// of their text; then it stands.
+// A parsed field selector prints a string in core/v1's spelling that parses to the same terms.
+// Their order may change once, because terms are sorted by their string; after that it does not
+// change.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace {
 using herald::EventApi;
 using herald::FieldSelector;
 
-// An event that the equal terms pick, if they can be picked at once.
+// An event that matches all equality terms, if that is possible.
 herald::Event EventFor(const FieldSelector& selector) {
   using herald::EventField;
   herald::Event event;

@@ -1,8 +1,8 @@
-// Whatever a server sends, in whatever pieces, each exchange ends once and last, and a
-// whole answer is the same whole answer in other pieces.
+// For any bytes from a server, in pieces of any size, the end of each exchange is reported once and
+// last, and a complete response does not depend on the size of the pieces.
 //
-// The first byte says which request was sent and how large the pieces are; the rest is
-// what the server says, again and again for as long as the connection can be used.
+// The first byte selects the request and the size of the pieces. The rest is the server's output,
+// which is repeated as long as the connection can be used.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ using herald::http::ResponseHead;
 
 constexpr std::size_t kMaxHeaderBytes = 4096;
 
-// What came of it all, for comparison.
+// The results, for comparison.
 struct Outcome {
   std::string text{};
 
@@ -65,7 +65,7 @@ Outcome Run(std::string_view input, const Request& request, std::size_t piece) {
     std::string sent;
     codec.Send(&sent, 1 << 20);
     while (running && !input.empty()) {
-      // An answer ends with its piece: what follows is taken for too much.
+      // A response ends with its piece: any following bytes are an error.
       const std::string_view bytes = input.substr(0, piece);
       codec.Receive(bytes);
       input.remove_prefix(bytes.size());
@@ -88,8 +88,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                         .authority = "host",
                         .body = (data[0] & 3) == 2 ? "body" : ""};
   const std::size_t piece = (data[0] >> 2) + 1U;
-  // Where an answer ends in the middle of a piece, the rest counts as too much; byte by
-  // byte it never does. So only the first answers can be compared.
+  // If a response ends in the middle of a piece, the rest is an error, which cannot happen byte by
+  // byte. So only the first responses are compared.
   const Outcome small = Run(input, request, 1);
   const Outcome large = Run(input, request, piece);
   const auto first = [](const Outcome& outcome) {

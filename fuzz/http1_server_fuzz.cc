@@ -1,6 +1,5 @@
-// Whatever a client of HTTP/1.1 sends, the server neither breaks nor takes more from it
-// than its bounds say, and how the bytes were cut into pieces makes no difference to
-// which requests are found in them.
+// For any bytes from an HTTP/1.1 client, the server does not crash and does not exceed its limits,
+// and the parsed requests do not depend on how the bytes are split.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -38,8 +37,8 @@ void CheckBounds(const Request& request, const ServerOptions& options) {
   }
 }
 
-// Answers in a way that depends on the request only. WebSockets stay open.
-void Answer(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>* open) {
+// Sends a response that depends only on the request. WebSockets stay open.
+void Respond(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>* open) {
   if (received.request.websocket) {
     received.responder->Start({.status = 101, .headers = {{"sec-websocket-accept", "x"}}});
     open->push_back(std::move(received.responder));
@@ -62,14 +61,14 @@ void Answer(FakeConnection::Received received, std::vector<std::shared_ptr<Respo
   }
 }
 
-// The requests, each as a text.
+// The requests as strings.
 std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
   std::vector<std::string> requests;
   FakeConnection connection(SmallBounds(), kMaxBodyBytes);
   {
     std::vector<std::shared_ptr<Responder>> open;
     Http1Server server(connection.context(), connection.now());
-    const auto answer = [&] {
+    const auto respond = [&] {
       for (;;) {
         while (!connection.requests.empty()) {
           FakeConnection::Received received = connection.Take();
@@ -79,7 +78,7 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
           for (const Headers::Field& field : received.request.headers)
             text += "\n" + field.name + ": " + field.value;
           requests.push_back(std::move(text));
-          Answer(std::move(received), &open);
+          Respond(std::move(received), &open);
         }
         connection.Send(server);
         if (connection.requests.empty()) return;
@@ -88,14 +87,14 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece) {
     while (!input.empty()) {
       server.Receive(input.substr(0, piece), connection.now());
       input.remove_prefix(std::min(piece, input.size()));
-      answer();
+      respond();
     }
     connection.clock.Advance(std::chrono::minutes(10));
     server.Tick(connection.now());
-    answer();
+    respond();
     server.ReceiveEof(connection.now());
-    answer();
-    // Everything has been answered, so nothing is left to wait for.
+    respond();
+    // All requests have responses, so nothing is pending.
     if (!server.finished()) std::abort();
   }
   if (connection.counters->streams != 0 || connection.group->whole_bytes != 0 ||

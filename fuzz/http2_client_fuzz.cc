@@ -1,9 +1,9 @@
-// Whatever a server sends, each exchange ends once and last, a cancelled one is heard of
-// no more, and when the connection is over no exchange is left.
+// For any bytes from a server, the end of each exchange is reported once and last, nothing is
+// reported after an exchange is cancelled, and no exchange remains when the connection ends.
 //
-// The input is a list of steps: a byte that says what, a byte that says how much, and for
-// frames their payload. Mostly they are well-formed frames, because random bytes do not
-// get past the first; a step of raw bytes is there as well.
+// The input is a list of steps: a byte for the kind, a byte for the size and, for frames, the
+// payload. Most steps are well-formed frames, because random bytes fail at the first frame. One
+// kind of step sends raw bytes.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ using herald::http::Request;
 using herald::http::ResponseHead;
 
 constexpr std::size_t kMaxHeaderBytes = 4096;
-// What is sent must be bounded by what is asked for and received.
+// The output must be bounded by the requests and the input.
 constexpr std::size_t kMaxSentBytes = 64 << 20;
 
 class Reader {
@@ -91,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             if (whole && !exchange.headed) std::abort();
             if (end.outcome == ExchangeEnd::Outcome::kNotProcessed && exchange.headed) std::abort();
             if (whole != end.cause.empty()) std::abort();
-            // From here on the request is gone, and must not be looked at.
+            // The request is destroyed from here on and must not be used.
             running.erase(id);
           },
   };

@@ -1,6 +1,5 @@
-// Whatever a client of HTTP/2 sends after its preface, the server neither breaks nor
-// leaks, hands over nothing beyond its bounds, and how the bytes were cut into pieces
-// makes no difference to which requests are found in them.
+// For any bytes from an HTTP/2 client after its preface, the server does not crash or leak and does
+// not exceed its limits, and the parsed requests do not depend on how the bytes are split.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -37,7 +36,7 @@ std::string Text(const Request& request, const ServerOptions& options) {
   return text + "\n" + request.body;
 }
 
-void Answer(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>& kept) {
+void Respond(FakeConnection::Received received, std::vector<std::shared_ptr<Responder>>& kept) {
   switch (received.request.target.size() % 5) {
     case 0:
       received.responder->Send({.body = std::string(3000, 'x')});
@@ -51,15 +50,15 @@ void Answer(FakeConnection::Received received, std::vector<std::shared_ptr<Respo
       received.responder->Abort();
       break;
     case 3:
-      kept.push_back(std::move(received.responder));  // never
+      kept.push_back(std::move(received.responder));  // never sends a response
       break;
     default:
       break;  // dropped: a 500
   }
 }
 
-// The requests, each as a text. With `talk` they are answered as they come; without, the
-// server only listens, so that what it says cannot change what it hears.
+// The requests as strings. With `talk`, the server sends responses; without, it only parses, so
+// that its output cannot influence the parsed requests.
 std::vector<std::string> Serve(std::string_view input, std::size_t piece, bool talk) {
   std::vector<std::string> requests;
   FakeConnection connection(SmallBounds(), kMaxBodyBytes);
@@ -71,7 +70,7 @@ std::vector<std::string> Serve(std::string_view input, std::size_t piece, bool t
       server.Receive(input.substr(0, piece), connection.now());
       input.remove_prefix(std::min(piece, input.size()));
       if (!talk) continue;
-      while (!connection.requests.empty()) Answer(connection.Take(), kept);
+      while (!connection.requests.empty()) Respond(connection.Take(), kept);
       connection.Send(server);
     }
     for (const FakeConnection::Received& received : connection.requests)

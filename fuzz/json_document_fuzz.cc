@@ -1,4 +1,4 @@
-// A document that can be read is written as text that reads as the same document.
+// A parsed document is written as JSON that parses to the same document.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   herald::AppendJson(*json, &normal);
   const auto from_normal = herald::ParseJson(normal);
   if (!from_normal) std::abort();
-  // -0.0 is written as -0, which is read as the integer 0: Go's doing. Then it is stable.
+  // As in Go, -0.0 is written as -0, which is parsed as the integer 0. After that it is stable.
   herald::AppendJson(*from_normal, &second);
   const auto from_second = herald::ParseJson(second);
   if (!from_second) std::abort();

@@ -1,5 +1,5 @@
-// Whatever a kubeconfig says, it is a configuration or a refusal that says why. Exec plugins'
-// answers are read the same way.
+// Any bytes are parsed as a kubeconfig or rejected with a reason. The same holds for the output of
+// exec plugins.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A label selector that parses prints a text that parses to the same selector, and
-// both pick the same objects.
+// A parsed label selector prints a string that parses to the same selector, and both match the same
+// objects.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -13,7 +13,7 @@
 
 namespace herald::fuzz {
 
-// Something of everything that a patch can find, in either spelling.
+// An event with every kind of member that a patch can change, in either spelling.
 inline const Event& PatchedEvent() {
   static const Event event = [] {
     Event e;
@@ -25,7 +25,7 @@ inline const Event& PatchedEvent() {
     e.metadata.owner_references[0].uid = "1";
     e.metadata.owner_references[1].uid = "2";
     e.metadata.managed_fields.resize(1);
-    // In order: a document sorts members, the short cut leaves this text as it is.
+    // Sorted, because a document sorts its members and the fast path keeps this string unchanged.
     e.metadata.managed_fields[0].fields_v1 = R"({"f:a":{".":{}},"f:b":{}})";
     e.involved_object.kind = "Pod";
     e.reason = "R";
@@ -39,7 +39,7 @@ inline const Event& PatchedEvent() {
   return event;
 }
 
-// The event is patched in place as its copy is.
+// Patching in place gives the same result as patching a copy.
 inline void CheckPatchInPlace(EventApi api, PatchType type, std::string_view patch,
                               const Result<Event>& expected, bool checked) {
   Event event = PatchedEvent();
@@ -49,8 +49,8 @@ inline void CheckPatchInPlace(EventApi api, PatchType type, std::string_view pat
   if (expected ? event != *expected : !(status == expected.error())) std::abort();
 }
 
-// Whatever the patch is, the short cuts of ApplyPatch() and the long way agree, and
-// field validation changes no result, at most the verdict.
+// For any patch, the fast paths of ApplyPatch() and the general path agree, and field validation
+// may reject the patch but does not change its result.
 inline void CheckPatch(PatchType type, std::string_view patch) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     std::vector<std::string> errors, generic_errors;

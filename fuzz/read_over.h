@@ -8,7 +8,7 @@
 
 namespace herald::fuzz {
 
-// Whatever the frame is, it is read over an event that had everything as it is read anew.
+// Decoding a frame into an event with all members set gives the same result as into a new event.
 inline void CheckReadOver(const Codec& codec, std::string_view payload, EventApi api) {
   static const Event full = testing::FullEvent();
   WatchEvent fresh;

@@ -1,7 +1,6 @@
-// The main of a fuzzer in ordinary builds: runs each file named on the command
-// line, and each file below each folder named there, through the entry point
-// once. A crash is the failure; so is finding nothing to run, because a corpus
-// that moved would otherwise pass for ever.
+// The main() of a fuzzer in ordinary builds: calls the entry point once for each file and each file
+// in each directory on the command line. Fails on a crash, and if there is no file, so that a
+// corpus that was moved does not pass.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -24,7 +23,7 @@ bool Replay(const fs::path& path) {
     std::fprintf(stderr, "cannot read %s\n", path.c_str());
     return false;
   }
-  // A copy of exactly this size, so that AddressSanitizer sees one byte too far.
+  // A copy of exactly this size, so that AddressSanitizer detects an access past its end.
   const std::vector<std::uint8_t> input(bytes.begin(), bytes.end());
   LLVMFuzzerTestOneInput(input.data(), input.size());
   return true;

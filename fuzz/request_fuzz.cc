@@ -1,6 +1,6 @@
-// What a server reads off a request before it knows anything else: the path, the query and
-// the Accept header, a line each. Nothing may crash; names that come out must have been in
-// the path or in a selector, and every token that is written can be read back.
+// The parts of a request that a server parses first: the path, the query and the Accept header, one
+// line each. Parsing must not crash, parsed names must occur in the path or in a selector, and
+// every encoded continue token must decode to the same value.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>

@@ -1,12 +1,12 @@
-// Any bytes can be read as a segment of the spool; what is found in them is written as a
-// segment that reads as the same, without damage, and still does with a torn end.
+// Any bytes can be read as a segment of the spool. The records found are written as a segment
+// without damage that contains the same records, also if its end is torn.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
-#include "record/spool.h"
+#include "record/spool/spool.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
-// Any bytes as rows of the store: nothing is read beyond them, what is accepted is written back as
-// it was, and keys sort as what they stand for.
+// Any bytes as rows of the store: decoding does not read past their end, accepted rows are encoded
+// as the same bytes, and keys sort like the values that they encode.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -36,7 +36,7 @@ void CheckValues(std::string_view key, std::string_view row) {
   if (const auto format = DecodeFormat(row)) HERALD_CHECK(EncodeFormat(*format) == row);
 }
 
-// Random bytes have no valid checksum, so what stands behind it is reached this way only.
+// Adds a valid checksum, without which random bytes never reach the code behind the check.
 void CheckSealed(std::string_view key, std::string_view rest) {
   VersionRow version;
   version.deleted = rest.empty();

@@ -1,5 +1,5 @@
-// A time that can be read is printed as a text that reads as the same time; any
-// number of seconds can be printed.
+// A parsed time is printed as a string that parses to the same time. Any number of seconds can be
+// printed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -20,7 +20,7 @@ void CheckRoundTrip(std::string_view text, std::int32_t resolution) {
   }
   const std::string printed = time->ToString();
   const auto again = T::Parse(printed);
-  // An offset can move a time out of the four-digit years, which no parser takes back.
+  // An offset can move a time out of the four-digit years, which no parser accepts.
   if (!again) {
     if (printed.size() == std::string_view("2006-01-02T15:04:05Z").size()) std::abort();
     return;

@@ -1,5 +1,5 @@
-// Any status, message and body as an answer of etcd: it is read or refused with a reason, and what
-// was read is written as it was.
+// Any status, message and body as a response of etcd are accepted or rejected with a reason, and an
+// accepted response is encoded as the same bytes.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using herald::store::GrpcCode;
-  // Two lines, and the rest is the body.
+  // The first two lines are the status and the message, the rest is the body.
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   const auto line = [&rest] {
     const std::size_t end = rest.find('\n');
@@ -25,11 +25,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   answer.body = rest;
 
   etcdserverpb::TxnResponse response;
-  const auto end = herald::store::ReadUnaryAnswer(answer, &response);
-  if (end.code != GrpcCode::kOk) return 0;
+  const auto result = herald::store::ParseUnaryResponse(answer, &response);
+  if (result.code != GrpcCode::kOk) return 0;
   etcdserverpb::TxnResponse again;
   answer.body = herald::store::FrameGrpcMessage(response);
-  HERALD_CHECK(herald::store::ReadUnaryAnswer(answer, &again).code == GrpcCode::kOk);
+  HERALD_CHECK(herald::store::ParseUnaryResponse(answer, &again).code == GrpcCode::kOk);
   HERALD_CHECK(again.SerializeAsString() == response.SerializeAsString());
   return 0;
 }

@@ -1,6 +1,6 @@
-// A watch stream yields the same frames however it is cut into pieces, and ends with the same
-// verdict; each frame is the same whether it is read where nothing was or over the one before.
-// The first byte says how long the pieces are.
+// The frames and the final status of a watch stream do not depend on how it is split. Decoding a
+// frame into a used event gives the same result as decoding into a new one. The first byte is the
+// size of the pieces.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/rest/representation.h"
+#include "client/rest/resource_codec.h"
 #include "client/watch/frame_buffer.h"
 
 namespace {
@@ -22,16 +22,16 @@ struct Outcome {
 
 template <typename T>
 Outcome Read(std::string_view stream, std::size_t piece, const herald::Codec& codec) {
-  const herald::Representation<T> representation(herald::Resource{"", "v1", "events"});
+  const herald::ResourceCodec<T> resource_codec(herald::Resource{"", "v1", "events"});
   herald::FrameBuffer buffer(codec);
   Outcome outcome;
-  typename herald::Representation<T>::Frame frame;
+  typename herald::ResourceCodec<T>::Frame frame;
   for (std::size_t at = 0; at < stream.size() && !outcome.failed; at += piece) {
     const herald::Status status =
         buffer.Append(stream.substr(at, piece), [&](std::string_view payload) {
-          typename herald::Representation<T>::Frame fresh;
-          herald::Status verdict = representation.ReadFrame(codec, payload, &frame);
-          if (!(representation.ReadFrame(codec, payload, &fresh) == verdict)) std::abort();
+          typename herald::ResourceCodec<T>::Frame fresh;
+          herald::Status verdict = resource_codec.ReadFrame(codec, payload, &frame);
+          if (!(resource_codec.ReadFrame(codec, payload, &fresh) == verdict)) std::abort();
           if (!verdict.ok()) return verdict;
           if (!(frame == fresh)) std::abort();
           outcome.frames.push_back(std::to_string(static_cast<int>(frame.type)) +

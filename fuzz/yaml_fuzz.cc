@@ -1,4 +1,4 @@
-// What can be read as YAML is JSON, and is written as YAML that means the same.
+// Parsed YAML is converted to JSON, which is written as YAML with the same meaning.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +21,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string normal;
   herald::AppendJson(*document, &normal);
   const auto again = herald::YamlToJson(herald::JsonToYaml(*json));
-  if (!again) return 0;  // deeper, or larger by its indentation, than is read
+  if (!again) return 0;  // deeper, or with its indentation larger, than the limits of the parser
   const auto second_document = herald::ParseJson(*again);
   if (!second_document) std::abort();
   std::string second;
   herald::AppendJson(*second_document, &second);
-  // Beyond ASCII the library that Kubernetes writes with, and that is followed here, folds
-  // lines at characters at which YAML 1.2, which reads it, does not.
+  // Our writer follows Kubernetes' library, which folds lines at some non-ASCII characters that are
+  // not line breaks in YAML 1.2.
   const bool ascii = std::all_of(normal.begin(), normal.end(),
                                  [](char c) { return static_cast<unsigned char>(c) < 0x80; }) &&
                      normal.find("\\u") == std::string::npos;

@@ -1,4 +1,4 @@
-// The client against a real kube-apiserver: every verb, and what only a real one shows.
+// Tests the client with a real kube-apiserver: every verb, restarts, compaction and TLS.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -46,7 +46,7 @@ class ClientClusterTest : public testing::ClusterTest {
   }
 };
 
-TEST_F(ClientClusterTest, DoesEveryVerbInBothApisAndFormats) {
+TEST_F(ClientClusterTest, SupportsEveryVerbInBothApisAndFormats) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     for (const WireFormat format : {WireFormat::kJson, WireFormat::kProtobuf}) {
       SCOPED_TRACE(std::string(ApiVersionName(api)) +
@@ -143,7 +143,7 @@ TEST_F(ClientClusterTest, ChoosesTheApiThatTheServerHas) {
   EXPECT_FALSE(DynamicClient(admin_, {"no.such", "v1", "things"}).Exists().value_or(true));
 }
 
-TEST_F(ClientClusterTest, FallsBackWhereOneApiIsForbidden) {
+TEST_F(ClientClusterTest, FallsBackToTheOtherApiIfOneIsForbidden) {
   // The cluster's second user may write events through v1, and nothing else.
   const auto limited = Open(ConfigOf("limited"));
   const auto access = ReviewEventAccess(*limited, {namespace_});
@@ -168,11 +168,11 @@ TEST_F(ClientClusterTest, FallsBackWhereOneApiIsForbidden) {
   EXPECT_EQ(list->items.size(), 1U);
 }
 
-TEST_F(ClientClusterTest, KeepsUpAcrossARestartAndACompaction) {
+TEST_F(ClientClusterTest, ContinuesAfterARestartAndACompaction) {
   const EventsClient events(admin_, {.api = EventApi::kCoreV1});
   for (const InitialList initial : {InitialList::kPaged, InitialList::kStreaming}) {
     Changing changing;
-    std::vector<std::string> told;
+    std::vector<std::string> received;
     int relists = 0;
     ASSERT_TRUE(events.Create(NewEvent("before", EventApi::kCoreV1)));
     ResourceWatcher<Event> watcher(
@@ -181,34 +181,34 @@ TEST_F(ClientClusterTest, KeepsUpAcrossARestartAndACompaction) {
          .field_selector = "reason=Testing",
          .initial_list = initial,
          .format = WireFormat::kProtobuf},
-        [&](const WatcherEvent<Event>& event) {
-          using Kind = WatcherEvent<Event>::Kind;
+        [&](const ResourceWatcherEvent<Event>& event) {
+          using Kind = ResourceWatcherEvent<Event>::Kind;
           changing.Change([&] {
             if (event.kind == Kind::kInitDone) ++relists;
             if (event.kind == Kind::kApply || event.kind == Kind::kInitApply) {
-              told.push_back(event.object.metadata.name);
+              received.push_back(event.object.metadata.name);
             }
           });
         });
     watcher.Start();
     ASSERT_TRUE(changing.WaitUntil([&] { return relists == 1; }));
     ASSERT_TRUE(events.Create(NewEvent("live", EventApi::kCoreV1)));
-    ASSERT_TRUE(changing.WaitUntil([&] { return told.size() == 2; }));
+    ASSERT_TRUE(changing.WaitUntil([&] { return received.size() == 2; }));
     Cluster("restart --kill");
-    // The first try may meet a connection that died with the old server.
+    // The first request may use a connection that the restart closed.
     Result<Event> created = events.Create(NewEvent("after", EventApi::kCoreV1));
     for (int i = 0; !created && i < 100; ++i) {
       created = events.Create(NewEvent("after", EventApi::kCoreV1));
     }
     ASSERT_TRUE(created || created.error().Is(StatusReason::kAlreadyExists));
-    ASSERT_TRUE(changing.WaitUntil([&] { return told.size() == 3; }));
-    EXPECT_EQ(told, (std::vector<std::string>{"before", "live", "after"}));
+    ASSERT_TRUE(changing.WaitUntil([&] { return received.size() == 3; }));
+    EXPECT_EQ(received, (std::vector<std::string>{"before", "live", "after"}));
     EXPECT_EQ(relists, 1);
     watcher.Stop();
     ASSERT_TRUE(events.DeleteCollection({.namespace_ = namespace_}).ok());
   }
 
-  // A watch from a version that was compacted away is told so.
+  // A watch from a compacted resource version gets 410 Expired.
   const auto old = events.List({.namespace_ = namespace_});
   ASSERT_TRUE(old);
   for (int i = 0; i < 3; ++i) {
@@ -226,18 +226,18 @@ TEST_F(ClientClusterTest, KeepsUpAcrossARestartAndACompaction) {
   EXPECT_TRUE(error->Is(StatusReason::kExpired)) << error->ToString();
 }
 
-TEST_F(ClientClusterTest, RefusesAServerItCannotVerify) {
+TEST_F(ClientClusterTest, RejectsAServerItCannotVerify) {
   const ClientConfig config = AdminConfig();
   ClientConfig stranger = config;
   stranger.ca_data.clear();
   stranger.ca_file.clear();
   auto rest = RestClient::Open(stranger);
   ASSERT_TRUE(rest);
-  const auto refused = (*rest)->Send({.path = "/version"});
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().Is(StatusReason::kUnreachable));
-  EXPECT_NE(refused.error().message().find("certificate"), std::string::npos)
-      << refused.error().message();
+  const auto response = (*rest)->Send({.path = "/version"});
+  ASSERT_FALSE(response);
+  EXPECT_TRUE(response.error().Is(StatusReason::kUnreachable));
+  EXPECT_NE(response.error().message().find("certificate"), std::string::npos)
+      << response.error().message();
   ClientConfig wrong = config;
   wrong.token = "wrong";
   rest = RestClient::Open(wrong);

@@ -1,4 +1,4 @@
-// The client while a real kube-apiserver, the network and its own credentials change under it.
+// Tests the client while a real kube-apiserver, the network and its own credentials change.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -41,20 +41,20 @@ using testing::Env;
 using testing::kPatience;
 using testing::TcpProxy;
 
-// Between two questions to a server that tells nobody when it is ready for the answer.
-constexpr milliseconds kBetweenQuestions{200};
+// Time between two polls of the server.
+constexpr milliseconds kPollInterval{200};
 
 void Pause(std::chrono::nanoseconds time) {
   Changing nothing;
   nothing.WaitUntil([] { return false; }, time);
 }
 
-// Asks over and over; false if patience ended first.
-bool AskUntil(const std::function<bool()>& question) {
+// Polls until the condition is true; false after a timeout.
+bool PollUntil(const std::function<bool()>& condition) {
   const auto give_up = steady_clock::now() + kPatience;
-  while (!question()) {
+  while (!condition()) {
     if (steady_clock::now() > give_up) return false;
-    Pause(kBetweenQuestions);
+    Pause(kPollInterval);
   }
   return true;
 }
@@ -64,19 +64,19 @@ class ClientFaultsTest : public testing::ClusterTest {
   static std::uint16_t ServerPort() {
     return http::ParseUrl(Env("INTEROP_SERVER")).value_or(http::Url()).port;
   }
-  // The same server by another way.
+  // The same server through the proxy.
   static ClientConfig Through(const TcpProxy& proxy, ClientConfig config) {
     config.server = fmt::format("https://127.0.0.1:{}", proxy.port());
     return config;
   }
-  // At once, so that nobody reads half of it; as kubelets write what pods read.
-  std::string WriteAnew(const std::string& name, const std::string& text) const {
+  // Atomically, as kubelets update the files of a pod.
+  std::string ReplaceFile(const std::string& name, const std::string& text) const {
     const std::filesystem::path path = directory_.path() / name;
     std::ofstream(path.string() + ".new") << text;
     std::filesystem::rename(path.string() + ".new", path);
     return path;
   }
-  // As whom the server knows the client; what went wrong where it does not.
+  // The user name of the client according to the server, or the error.
   static std::string WhoAmI(RestClient& rest) {
     const auto answer = rest.Send(
         {.method = "POST",
@@ -87,7 +87,7 @@ class ClientFaultsTest : public testing::ClusterTest {
     const auto review = JsonValue::Parse(answer->body);
     return review ? (*review)["status"]["userInfo"]["username"].String() : answer->body;
   }
-  // A new service account and a token of its own.
+  // Creates a service account and returns a token of it.
   std::string TokenOf(const std::string& account) const {
     JsonValue object;
     object.Member("metadata").Member("name") = account;
@@ -102,7 +102,7 @@ class ClientFaultsTest : public testing::ClusterTest {
     EXPECT_TRUE(answer) << answer.error().ToString();
     return JsonValue::Parse(answer->body).value_or(JsonValue())["status"]["token"].String();
   }
-  // A client's certificate of the cluster's CA and its key, in one text.
+  // A client certificate signed by the cluster's CA and its key, in one string.
   static std::string CertificateOf(const std::string& user) {
     Cluster("client --user " + user);
     std::stringstream text;
@@ -115,23 +115,23 @@ class ClientFaultsTest : public testing::ClusterTest {
   const TemporaryDirectory directory_;
 };
 
-// A client goes on through new tokens and new certificates, its own and the server's: it is
-// never restarted, and none of its requests fails. Nothing is waited for longer than the
-// minute that it, and kube-apiserver, look at their files in.
-TEST_F(ClientFaultsTest, GoesOnWithNewTokensAndCertificates) {
+// The client uses new tokens and certificates, its own and the server's, without a restart, and
+// none of its requests fails. Both the client and kube-apiserver check their files every minute, so
+// the test waits a little longer than that.
+TEST_F(ClientFaultsTest, ContinuesWithNewTokensAndCertificates) {
   TcpProxy proxy(ServerPort());
   ClientConfig anonymous = AdminConfig();
   anonymous.token.clear();
 
   ClientConfig config = anonymous;
   const std::string first_token = TokenOf("first"), second_token = TokenOf("second");
-  config.token_file = WriteAnew("token", first_token);
+  config.token_file = ReplaceFile("token", first_token);
   const auto by_token = Open(config);
   const std::string account = "system:serviceaccount:" + namespace_ + ":";
   ASSERT_EQ(WhoAmI(*by_token), account + "first");
 
   config = anonymous;
-  config.certificate_file = config.key_file = WriteAnew("client.pem", CertificateOf("first"));
+  config.certificate_file = config.key_file = ReplaceFile("client.pem", CertificateOf("first"));
   const auto by_certificate = Open(config);
   ASSERT_EQ(WhoAmI(*by_certificate), "first");
 
@@ -141,35 +141,35 @@ TEST_F(ClientFaultsTest, GoesOnWithNewTokensAndCertificates) {
   config.tls_server_name = "renewed";
   ASSERT_NE(WhoAmI(*Open(config)), "admin") << "the server's certificate has no such name";
 
-  WriteAnew("token", second_token);
-  // With the account its tokens are worth nothing; whoever shows one is told so, and looks.
+  ReplaceFile("token", second_token);
+  // The tokens become invalid with the account. The client gets 401 and reads the file again.
   ASSERT_TRUE(
       DynamicClient(admin_, {"", "v1", "serviceaccounts"}).Delete(namespace_, "first").ok());
-  WriteAnew("client.pem", CertificateOf("second"));
+  ReplaceFile("client.pem", CertificateOf("second"));
   Cluster("renew --name renewed");
 
   std::set<std::string> tokens, certificates;
-  EXPECT_TRUE(AskUntil(
+  EXPECT_TRUE(PollUntil(
       [&] { return tokens.insert(WhoAmI(*by_token)), tokens.contains(account + "second"); }));
-  EXPECT_TRUE(AskUntil([&] {
+  EXPECT_TRUE(PollUntil([&] {
     return certificates.insert(WhoAmI(*by_certificate)), certificates.contains("second");
   }));
-  // Nothing but these two: no request was refused.
+  // Only these two: no other request was rejected.
   for (const std::string& who : tokens) {
     EXPECT_TRUE(who == account + "first" || who == account + "second") << who;
   }
   for (const std::string& who : certificates) EXPECT_TRUE(who == "first" || who == "second") << who;
   EXPECT_GE(by_certificate->Stats().connections_opened, 2U) << "the old ones are the old user's";
 
-  EXPECT_TRUE(AskUntil([&] { return WhoAmI(*Open(config)) == "admin"; }));
-  // What is connected stays so; what connects again meets the new certificate.
+  EXPECT_TRUE(PollUntil([&] { return WhoAmI(*Open(config)) == "admin"; }));
+  // Open connections stay open; new connections get the new certificate.
   EXPECT_EQ(WhoAmI(*by_proxy), "admin");
   proxy.Cut();
-  EXPECT_TRUE(AskUntil([&] { return WhoAmI(*by_proxy) == "admin"; }));
-  EXPECT_TRUE(AskUntil([&] { return by_proxy->Stats().connections_opened == 2; }));
+  EXPECT_TRUE(PollUntil([&] { return WhoAmI(*by_proxy) == "admin"; }));
+  EXPECT_TRUE(PollUntil([&] { return by_proxy->Stats().connections_opened == 2; }));
 }
 
-// What was reported of the events about each object.
+// The reported outcomes of the events about each object.
 //
 // Thread-safe.
 class Ledger {
@@ -190,7 +190,7 @@ class Ledger {
   std::map<std::string, Outcomes> objects_ GUARDED_BY(mu_);
 };
 
-// How often `kubectl get events` shows that something happened, by object.
+// The number of occurrences that `kubectl get events` shows, by object.
 std::map<std::string, std::uint64_t> SeenByKubectl(const std::string& namespace_) {
   const std::string command = fmt::format(
       "'{}' get events -n {} --no-headers -o custom-columns="
@@ -214,18 +214,18 @@ std::map<std::string, std::uint64_t> SeenByKubectl(const std::string& namespace_
   return seen;
 }
 
-// The server is killed and started again, connections are cut or hang, while events are recorded
-// in both styles and watched. 20 seconds, or 5 minutes with HERALD_SOAK=1; the faults
-// come in the order that the seed says. Afterwards
-//   - each recorded event has exactly one outcome, and the counts say so;
-//   - kubectl finds each that was reported as written, and repeats as often as reported;
-//   - a watcher was told of each, of none twice.
+// The server is killed and restarted, and connections are closed or hang, while events are recorded
+// through both APIs and watched. Runs 20 seconds, or 5 minutes with HERALD_SOAK=1. The seed
+// determines the order of the faults. Afterwards
+//   - each recorded event has exactly one outcome, and the counts match;
+//   - kubectl finds each event that was reported as written, with the reported count;
+//   - a watcher received each of them once.
 TEST_F(ClientFaultsTest, AccountsForEveryEventThroughAScheduleOfFaults) {
   const seconds duration(Env("HERALD_SOAK") == "1" ? 300 : 20);
   constexpr std::uint64_t kSeed = 20261116;
-  // One kill costs the server ten seconds or more; the rest is cheap.
+  // Kills are rare, because a restart takes ten seconds or more.
   constexpr double kKills = 0.04, kHangs = 0.3;
-  // Every fourth event is a repeat, about one of so many objects.
+  // Every fourth event is a repetition, about one of this many objects.
   constexpr std::uint64_t kRepeated = 10;
   constexpr milliseconds kBetweenEvents{25};
 
@@ -239,8 +239,8 @@ TEST_F(ClientFaultsTest, AccountsForEveryEventThroughAScheduleOfFaults) {
   std::uint64_t twice = 0, relists = 0;
   ResourceWatcher<Event> watcher(
       rest, {"", "v1", "events"}, {.namespace_ = namespace_},
-      [&](const WatcherEvent<Event>& event) {
-        using Kind = WatcherEvent<Event>::Kind;
+      [&](const ResourceWatcherEvent<Event>& event) {
+        using Kind = ResourceWatcherEvent<Event>::Kind;
         changing.Change([&] {
           if (event.kind == Kind::kInitDone) ++relists;
           if (event.kind != Kind::kApply && event.kind != Kind::kInitApply) return;
@@ -255,7 +255,7 @@ TEST_F(ClientFaultsTest, AccountsForEveryEventThroughAScheduleOfFaults) {
 
   Ledger ledger;
   Broadcaster broadcaster;
-  // As long as the default (12 times 10 s), in smaller steps.
+  // The total is that of the default (12 times 10 s), in smaller steps.
   ASSERT_TRUE(broadcaster
                   .StartRecordingToSink(std::make_shared<RestSink>(rest),
                                         {.max_tries = 120, .retry_after = milliseconds(1000)})
@@ -329,21 +329,22 @@ TEST_F(ClientFaultsTest, AccountsForEveryEventThroughAScheduleOfFaults) {
   EXPECT_GT(stats[Outcome::kWritten], 0U);
 
   const std::map<std::string, std::uint64_t> seen = SeenByKubectl(namespace_);
-  Ledger::Outcomes told{};
-  std::vector<std::string> there;
+  Ledger::Outcomes sum{};
+  std::vector<std::string> present;
   for (const auto& [object, outcomes] : ledger.objects()) {
-    for (std::size_t i = 0; i < kOutcomes; ++i) told[i] += outcomes[i];
+    for (std::size_t i = 0; i < kOutcomes; ++i) sum[i] += outcomes[i];
     const auto count = [&outcomes](Outcome o) { return outcomes[static_cast<std::size_t>(o)]; };
     const std::uint64_t reported = count(Outcome::kWritten) + count(Outcome::kMerged);
     if (reported == 0) continue;
-    there.push_back(object);
+    present.push_back(object);
     const auto it = seen.find(object);
     EXPECT_GE(it == seen.end() ? 0 : it->second, reported) << object;
   }
-  EXPECT_EQ(told, stats.outcomes) << "what the events were told, and what was counted";
+  EXPECT_EQ(sum, stats.outcomes)
+      << "the outcomes reported to callbacks and those counted in the stats";
 
   EXPECT_TRUE(changing.WaitUntil([&] {
-    return std::all_of(there.begin(), there.end(),
+    return std::all_of(present.begin(), present.end(),
                        [&](const std::string& object) { return watched.contains(object); });
   })) << "the watcher missed one";
   watcher.Stop();

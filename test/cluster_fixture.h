@@ -13,11 +13,11 @@
 #include "herald/client/dynamic.h"
 #include "herald/client/rest.h"
 
-// For tests against a real kube-apiserver. `test/interop/cluster run` starts one and runs them;
-// without it there is nothing to test, and they say so.
+// For tests with a real kube-apiserver. `test/interop/cluster run` starts one and runs them;
+// without it they are skipped with a message.
 namespace herald::testing {
 
-// Longer than a restart of the server takes on a machine that has other things to do.
+// Longer than a restart of the server takes on a busy machine.
 inline constexpr std::chrono::seconds kPatience{180};
 
 inline std::string Env(const char* name) {
@@ -25,7 +25,7 @@ inline std::string Env(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// Something that one thread waits for and another one brings about.
+// A condition that one thread waits for and another one sets. Thread-safe.
 class Changing {
  public:
   void Change(const std::function<void()>& change) {
@@ -75,7 +75,7 @@ class ClusterTest : public ::testing::Test {
     EXPECT_TRUE(rest) << (rest ? "" : rest.error().ToString());
     return rest ? *rest : nullptr;
   }
-  // Asks the script that started the cluster to do something to it.
+  // Runs the script that started the cluster with a verb, such as restart.
   static void Cluster(const std::string& verb) {
     const std::string command =
         "'" + Env("INTEROP_CLUSTER") + "' " + verb + " --dir '" + Env("INTEROP_DIR") + "'";

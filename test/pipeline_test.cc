@@ -1,6 +1,5 @@
-// What the real client-go did with whole scenarios, from the recorder's call to the
-// requests (test/interop/go/cmd/goldens/pipeline.go), and what Herald does with them
-// when it is told to do exactly as upstream does.
+// Compares Herald, with upstream_exact, to the recorded behavior of the real client-go in complete
+// scenarios, from the recorder's call to the requests (test/interop/go/cmd/goldens/pipeline.go).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -30,8 +29,8 @@ using std::chrono::nanoseconds;
 using testing::Vector;
 using Verb = SinkRequest::Verb;
 
-// Time moves in steps of this, so nothing that has to wait waits longer by more. It
-// divides all of upstream's periods, whose ticks are therefore exact.
+// The step of the fake clock. Delays are exact to one step. It divides all of upstream's periods,
+// so their ticks are exact.
 constexpr nanoseconds kStep = std::chrono::milliseconds(250);
 
 std::string Text(const Vector& value, const char* key) { return value.value(key, std::string()); }
@@ -46,14 +45,14 @@ ObjectReference ReferenceOf(const Vector& value) {
           .field_path = Text(value, "fieldPath")};
 }
 
-// What a step is about.
+// The object of a step.
 ObjectReference ObjectOf(const Vector& step) {
   if (step.contains("object_json")) return ReferenceFromJson(Text(step, "object_json")).value();
   if (step.contains("object")) return ReferenceOf(step["object"]);
   return {.kind = "Pod", .namespace_ = "ns", .name = "web", .uid = "u1", .api_version = "v1"};
 }
 
-// The range of a sleep before another try.
+// The range of a delay before a retry.
 std::pair<nanoseconds, nanoseconds> RangeOf(std::string_view wait) {
   using std::chrono::seconds;
   if (wait == "0s-10s") return {seconds(0), seconds(10)};
@@ -63,7 +62,7 @@ std::pair<nanoseconds, nanoseconds> RangeOf(std::string_view wait) {
   throw std::runtime_error("no such wait");
 }
 
-// The error that a sink would have for an answer that client-go made an error of.
+// The Status that a sink returns for a response that client-go reports as this error.
 Status ErrorOf(const Vector& answer) {
   if (answer.contains("local")) {
     const std::string kind = Text(answer, "local");
@@ -95,7 +94,7 @@ class Replay {
         start_(clock_.Steady()),
         executor_({.threads = 0, .clock = &clock_}) {}
 
-  // How it differs from what client-go did, in words; empty if it does not.
+  // Describes the first difference from client-go; empty if there is none.
   std::vector<std::string> Run() {
     Broadcaster broadcaster(Options());
     Play(&broadcaster);
@@ -109,12 +108,12 @@ class Replay {
       Compare("structured", scenario_["structured"], structured_);
     }
     Compare("complaints", scenario_.at("complaints"), complaints_);
-    // What the end of the broadcaster writes is not part of the scenario.
+    // Requests during the shutdown of the broadcaster are not part of the scenario.
     over_ = true;
     return std::move(differences_);
   }
 
-  // The same under Herald's own rules, which are others: what is wrong whatever they are.
+  // The same with Herald's own rules: checks only what must be true under any rules.
   std::vector<std::string> RunAccounted() {
     compares_ = false;
     BroadcasterOptions options = Options();
@@ -190,7 +189,7 @@ class Replay {
   }
 
   void Complain(const LogEntry& entry) {
-    // Upstream's log knows errors and information only.
+    // Upstream has only the log levels error and info.
     const std::string_view level = entry.level == LogLevel::kDebug  ? "debug"
                                    : entry.level == LogLevel::kInfo ? "info"
                                                                     : "error";
@@ -209,12 +208,12 @@ class Replay {
     return options;
   }
 
-  // tools/record waits for each answer, tools/events for none.
+  // tools/record waits for each response, tools/events does not.
   std::size_t InFlight() const { return api_ == EventApi::kCoreV1 ? 1 : 1000; }
 
   nanoseconds Elapsed() const { return clock_.Steady() - start_; }
 
-  // Lets timers run at their times, or less than a step later.
+  // Runs timers when they are due, or less than a step later.
   void Advance(nanoseconds by) {
     const nanoseconds end = Elapsed() + by;
     while (Elapsed() < end) {
@@ -257,7 +256,7 @@ class Replay {
     }
   }
 
-  // A name that was made up at random becomes <uuid n>, in the order of appearance.
+  // Replaces random names by <uuid n>, numbered in the order of their appearance.
   std::string Plain(std::string text) {
     static const std::regex pattern(
         "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}");
@@ -292,7 +291,7 @@ class Replay {
     return Plain(std::move(body));
   }
 
-  // Compares a request with the one that was expected and gives it that one's answer.
+  // Compares a request with the expected one and sends the recorded response.
   Result<Event> Answer(const SinkRequest& request) {
     if (over_) return *request.event;
     const std::size_t index = requests_++;
@@ -322,7 +321,7 @@ class Replay {
     const Vector& first =
         expected.contains("body_of") ? all[expected["body_of"].get<std::size_t>()] : expected;
     if (!testing::BytesMatch(first, "body", body)) {
-      Differ("request {} says {}\n  instead of {}", index, body, first.dump());
+      Differ("request {} has body {}\n  instead of {}", index, body, first.dump());
     }
     CheckTime(index, expected, path + body);
     return AnswerOf(request, expected.at("answer"));
@@ -360,7 +359,7 @@ class Replay {
       return JsonCodec().DecodeEvent(Text(answer, "event"), request.api);
     }
     if (!answer.contains("rv")) return ErrorOf(answer);
-    // Over the wire, where times lose their fractions.
+    // Encoded and decoded, because times lose their fractions on the wire.
     std::string text;
     JsonCodec().AppendEvent(*request.event, request.api, &text);
     Result<Event> event = JsonCodec().DecodeEvent(text, request.api);
@@ -387,7 +386,7 @@ class Replay {
   bool over_ = false;
 };
 
-TEST(Pipeline, DoesAsClientGoDidInEveryScenario) {
+TEST(Pipeline, BehavesLikeClientGoInEveryScenario) {
   for (const Vector& scenario : testing::LoadGolden("pipeline.json")) {
     SCOPED_TRACE(Text(scenario, "name"));
     const std::vector<std::string> differences = Replay(scenario).Run();
@@ -395,7 +394,7 @@ TEST(Pipeline, DoesAsClientGoDidInEveryScenario) {
   }
 }
 
-TEST(Pipeline, AccountsForEveryEventInEveryScenarioByItsOwnRules) {
+TEST(Pipeline, HasOneOutcomePerEventInEveryScenarioWithItsOwnRules) {
   for (const Vector& scenario : testing::LoadGolden("pipeline.json")) {
     SCOPED_TRACE(Text(scenario, "name"));
     const std::vector<std::string> wrong = Replay(scenario).RunAccounted();

@@ -1,4 +1,4 @@
-// What the README says about fork and the end of a process.
+// Tests the guarantees in the README about fork() and the end of a process.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ bool RecordsOneEvent() {
   return broadcaster.Shutdown(std::chrono::seconds(30)).complete && sink->Events().size() == 1;
 }
 
-TEST(Fork, AChildOfAProcessThatRecordedMayRecordWithABroadcasterOfItsOwn) {
+TEST(Fork, AChildProcessCanRecordWithANewBroadcaster) {
   ASSERT_TRUE(RecordsOneEvent());
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -37,7 +37,7 @@ TEST(Fork, AChildOfAProcessThatRecordedMayRecordWithABroadcasterOfItsOwn) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-// Uses what is left of the library when nearly everything is gone.
+// Uses the library during static destruction.
 struct Last {
   ~Last() {
     recorder.Event(kPod, kNormal, "R", "after the broadcaster");
@@ -51,7 +51,7 @@ struct Last {
   Recorder recorder;
 };
 
-TEST(StaticDestruction, ARecorderAndTheCodecsOutliveABroadcasterOfStaticStorage) {
+TEST(StaticDestruction, ARecorderAndTheCodecsWorkAfterAStaticBroadcasterIsDestroyed) {
   EXPECT_EXIT(
       {
         static Last last;

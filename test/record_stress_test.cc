@@ -1,7 +1,6 @@
-// Everything at once: many threads record, watchers come and go, others flush, the sink
-// fails in every way it can, an API is chosen and chosen anew, and the broadcaster is
-// shut down in the middle. Whatever happens, each event is accounted for exactly once;
-// and what went to disk comes back.
+// Stress test: many threads record, watchers start and stop, others flush, the sink fails in every
+// way, the API is chosen repeatedly, and the broadcaster is shut down in the middle. Each event
+// must have exactly one outcome, and spooled events must be recovered.
 
 #include <gtest/gtest.h>
 
@@ -35,11 +34,11 @@ constexpr int kEventsEach = 200;
 constexpr int kWatchers = 8;
 constexpr std::uint64_t kEvents = kRecorders * kEventsEach;
 
-// Where a watcher reads which of a thread's events it has before it.
+// The annotation with the number of the event within its thread, which watchers check.
 constexpr std::string_view kSequence = "sequence";
 
-// A server on other threads that does what it is asked to, or not. With `silent` it
-// sometimes never answers at all.
+// A sink on other threads whose requests succeed or fail at random. With `silent` it sometimes
+// never calls back.
 class UnreliableSink final : public Sink {
  public:
   UnreliableSink(unsigned seed, bool silent) : silent_(silent), random_(seed) {}
@@ -60,17 +59,17 @@ class UnreliableSink final : public Sink {
   }
 
   void Answer(int dice, const SinkRequest& request, const Completion& done) {
-    const auto refuse = [&](StatusReason reason, Status::Origin origin) {
+    const auto fail = [&](StatusReason reason, Status::Origin origin) {
       done(Status({.reason = reason, .message = "at random", .origin = origin}));
     };
-    if (dice < 10) return refuse(StatusReason::kUnreachable, Status::Origin::kLocal);
-    if (dice < 15) return refuse(StatusReason::kTooManyRequests, Status::Origin::kServer);
-    if (dice < 20) return refuse(StatusReason::kInternalError, Status::Origin::kServer);
-    if (dice < 23) return refuse(StatusReason::kForbidden, Status::Origin::kServer);
-    if (dice < 26) return refuse(StatusReason::kAlreadyExists, Status::Origin::kServer);
-    if (dice < 30) return refuse(StatusReason::kNotFound, Status::Origin::kServer);
+    if (dice < 10) return fail(StatusReason::kUnreachable, Status::Origin::kLocal);
+    if (dice < 15) return fail(StatusReason::kTooManyRequests, Status::Origin::kServer);
+    if (dice < 20) return fail(StatusReason::kInternalError, Status::Origin::kServer);
+    if (dice < 23) return fail(StatusReason::kForbidden, Status::Origin::kServer);
+    if (dice < 26) return fail(StatusReason::kAlreadyExists, Status::Origin::kServer);
+    if (dice < 30) return fail(StatusReason::kNotFound, Status::Origin::kServer);
     server_.Send(request, done);
-    // And sometimes once more, late.
+    // Sometimes calls back a second time, later.
     if (dice < 35) {
       executor_.Post([done, event = *request.event] { done(event); });
     }
@@ -89,8 +88,8 @@ std::uint64_t Ended(const SinkStats& stats) {
   return sum;
 }
 
-// What the callbacks were told, by outcome.
-using Told = std::array<std::atomic<std::uint64_t>, kOutcomes>;
+// Number of callbacks by outcome.
+using OutcomeCounts = std::array<std::atomic<std::uint64_t>, kOutcomes>;
 
 class Round {
  public:
@@ -123,7 +122,7 @@ class Round {
       while (!done_) broadcaster_->Flush(milliseconds(2));
     });
 
-    // Somewhere in the middle, and in some rounds at the very end.
+    // At a random time, and in some rounds at the end.
     const std::uint64_t middle = kEvents * (1 + seed_ % 4) / 4;
     while (recorded_ < middle / 2) std::this_thread::yield();
     choice_->Set(EventApi::kEventsV1);
@@ -142,7 +141,7 @@ class Round {
     EXPECT_EQ(broadcaster_->without_sink(), 0U);
     broadcaster_.reset();
     for (std::size_t i = 0; i < kOutcomes; ++i) {
-      EXPECT_EQ(told_[i], stats.outcomes[i]) << OutcomeName(static_cast<Outcome>(i));
+      EXPECT_EQ(outcome_counts_[i], stats.outcomes[i]) << OutcomeName(static_cast<Outcome>(i));
     }
     if (options.spool) DeliverTheRest(options, stats[Outcome::kSpooled]);
   }
@@ -155,7 +154,7 @@ class Round {
                                    .api = thread % 2 == 0 ? EventApi::kCoreV1 : EventApi::kEventsV1,
                                    .api_choice = thread % 4 == 3 ? choice_ : nullptr,
                                    .on_outcome = [this](Outcome outcome, const Status&) {
-                                     ++told_[static_cast<std::size_t>(outcome)];
+                                     ++outcome_counts_[static_cast<std::size_t>(outcome)];
                                    }});
     for (int i = 0; i < kEventsEach; ++i) {
       const ObjectReference pod{.kind = "Pod",
@@ -169,8 +168,8 @@ class Round {
     }
   }
 
-  // Comes and goes until nobody may come any more. What it sees of each thread is in
-  // order, gaps aside.
+  // Starts and stops watches until the broadcaster is shut down. Checks that the events of each
+  // thread are in order, with gaps.
   void Watch() {
     for (int visit = 0; !done_; ++visit) {
       const Result<std::unique_ptr<Watcher>> watcher = broadcaster_->Watch();
@@ -191,7 +190,7 @@ class Round {
     }
   }
 
-  // The next process, whose server is well.
+  // Simulates the next process, with a server that works.
   void DeliverTheRest(SinkOptions options, std::uint64_t spooled) {
     const auto server = std::make_shared<MemorySink>();
     Broadcaster next;
@@ -221,14 +220,14 @@ class Round {
   const unsigned seed_;
   const TemporaryDirectory directory_;
   const std::shared_ptr<ApiChoice> choice_ = std::make_shared<ApiChoice>();
-  Told told_{};
+  OutcomeCounts outcome_counts_{};
   std::atomic<std::uint64_t> recorded_{0};
   std::atomic<bool> done_{false};
-  const std::unique_ptr<Executor> shared_;  // null: the broadcaster has a thread of its own
+  const std::unique_ptr<Executor> shared_;  // null: the broadcaster creates its own thread
   std::unique_ptr<Broadcaster> broadcaster_;
 };
 
-TEST(RecordStressTest, EveryEventIsAccountedForWhateverHappens) {
+TEST(RecordStressTest, EveryEventHasExactlyOneOutcome) {
   for (int number = 0; number < kRounds; ++number) {
     SCOPED_TRACE("round " + std::to_string(number));
     Round(number).Run();

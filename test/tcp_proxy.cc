@@ -15,7 +15,7 @@
 namespace herald::testing {
 namespace {
 
-// What may wait for a peer that does not read; whoever sends more is not read from.
+// Bytes to buffer for a peer that does not read. The proxy then stops reading from the sender.
 constexpr std::size_t kBufferBytes = 64 * 1024;
 
 sockaddr_in Loopback(std::uint16_t port) {
@@ -28,7 +28,7 @@ sockaddr_in Loopback(std::uint16_t port) {
 
 // One direction of a connection.
 struct Flow {
-  // False where the connection is broken.
+  // Returns false if the connection failed.
   bool Read(int from) {
     std::array<char, 16 * 1024> piece;
     const ssize_t n = ::recv(from, piece.data(), piece.size(), 0);
@@ -43,22 +43,22 @@ struct Flow {
       if (n < 0) return errno == EAGAIN;
       waiting.erase(0, static_cast<std::size_t>(n));
     }
-    if (ended && waiting.empty() && !std::exchange(told, true)) ::shutdown(to, SHUT_WR);
+    if (ended && waiting.empty() && !std::exchange(end_passed, true)) ::shutdown(to, SHUT_WR);
     return true;
   }
   bool wants_read() const { return !ended && waiting.size() < kBufferBytes; }
-  bool wants_write() const { return !waiting.empty() || (ended && !told); }
+  bool wants_write() const { return !waiting.empty() || (ended && !end_passed); }
 
   std::string waiting{};
-  bool ended = false;  // the sender has no more to say
-  bool told = false;   // and the receiver knows
+  bool ended = false;       // the sender has closed its side
+  bool end_passed = false;  // the receiver's side was shut down
 };
 
 }  // namespace
 
 struct TcpProxy::Connection {
   Connection(int c, int s) : client(c), server(s) {}
-  // With a reset, as when a machine on the way has forgotten the connection.
+  // Closes with a reset, as if a router had lost the state of the connection.
   ~Connection() {
     const linger at_once{1, 0};
     for (const int socket : {client, server}) {
@@ -69,7 +69,7 @@ struct TcpProxy::Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  bool done() const { return up.told && down.told; }
+  bool done() const { return up.end_passed && down.end_passed; }
 
   const int client;
   const int server;
@@ -90,17 +90,17 @@ TcpProxy::TcpProxy(std::uint16_t target_port) : target_port_(target_port) {
 }
 
 TcpProxy::~TcpProxy() {
-  Tell(Order::kStop, false);
+  Post(Order::kStop, false);
   thread_.join();
   ::close(listener_);
   ::close(wake_);
 }
 
-void TcpProxy::Cut() { Tell(Order::kCut, false); }
+void TcpProxy::Cut() { Post(Order::kCut, false); }
 
-void TcpProxy::Hold(bool held) { Tell(Order::kNone, held); }
+void TcpProxy::Hold(bool held) { Post(Order::kNone, held); }
 
-void TcpProxy::Tell(Order order, bool held) {
+void TcpProxy::Post(Order order, bool held) {
   const MutexLock lock(mu_);
   if (order != Order::kNone) order_ = order;
   held_ = held;
@@ -111,7 +111,7 @@ void TcpProxy::Tell(Order order, bool held) {
 void TcpProxy::Accept() {
   const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (client < 0) return;
-  // On loopback this ends at once, one way or the other.
+  // On loopback this returns at once.
   const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = Loopback(target_port_);
   auto connection = std::make_unique<Connection>(client, server);
@@ -150,7 +150,7 @@ void TcpProxy::Run() {
       std::uint64_t count = 0;
       (void)!::read(wake_, &count, sizeof(count));
     }
-    // Those that were asked about, in their order; new ones come behind them.
+    // The connections that were polled, in the same order. New ones are appended.
     for (std::size_t i = 2; i < polled.size(); i += 2) {
       std::unique_ptr<Connection>& it = connections_[i / 2 - 1];
       const short client = polled[i].revents, server = polled[i + 1].revents;

@@ -12,10 +12,9 @@
 
 namespace herald::testing {
 
-// A TcpProxy stands between a client and a server on loopback, and breaks what goes through
-// it when a test says so.
+// A proxy between a client and a server on loopback that can reset and hold connections.
 //
-// Thread-safe. A thread of its own does the work.
+// Thread-safe. Has one thread.
 class TcpProxy {
  public:
   explicit TcpProxy(std::uint16_t target_port);
@@ -25,16 +24,16 @@ class TcpProxy {
 
   std::uint16_t port() const { return port_; }
 
-  // Resets all connections that there are. Soon, not when it returns.
+  // Resets all connections. Asynchronous: returns before they are reset.
   void Cut() EXCLUDES(mu_);
-  // While held, connections stay and are made, but nothing passes.
+  // While held, connections stay open and new ones are accepted, but no data is forwarded.
   void Hold(bool held) EXCLUDES(mu_);
 
  private:
   struct Connection;
   enum class Order : std::uint8_t { kNone, kCut, kStop };
 
-  void Tell(Order order, bool held) EXCLUDES(mu_);
+  void Post(Order order, bool held) EXCLUDES(mu_);
   void Run();
   void Accept();
 
@@ -45,7 +44,7 @@ class TcpProxy {
   Mutex mu_;
   Order order_ GUARDED_BY(mu_) = Order::kNone;
   bool held_ GUARDED_BY(mu_) = false;
-  std::vector<std::unique_ptr<Connection>> connections_;  // the thread's
+  std::vector<std::unique_ptr<Connection>> connections_;  // confined to the thread
   std::thread thread_;
 };
 

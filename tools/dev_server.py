@@ -1,4 +1,4 @@
-"""A `heraldd dev` in a folder of its own, for the programs here that measure one."""
+"""Runs `heraldd dev` in a given directory, for the benchmarks in tools/."""
 import re
 import subprocess
 import sys
@@ -17,14 +17,14 @@ class DevServer:
         self.start()
 
     def start(self):
-        # It is written once heraldd serves.
+        # heraldd writes the file when it is ready.
         self.port_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
         while not self.port_file.exists() and self.process.poll() is None:
             time.sleep(0.01)
         if not self.port_file.exists():
-            sys.exit("heraldd does not start:\n" + self.log_file.read_text())
+            sys.exit("heraldd did not start:\n" + self.log_file.read_text())
         text = self.kubeconfig.read_text()
         self.url = re.search(r"server: (\S+)", text)[1]
         self.token = re.search(r"token: (\S+)", text)[1]

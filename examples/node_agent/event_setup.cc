@@ -18,14 +18,14 @@ std::unique_ptr<herald::Broadcaster> MakeEventRecorder(Dependencies* dependencie
   herald::Status status;
   if (log) status = broadcaster->StartStructuredLogging(log);
   if (dependencies->sink) {
-    // Should events be lost, one about this node says so.
+    // If events are lost, an event about this node reports it.
     herald::SinkOptions sink;
     sink.self = herald::ObjectReference{.kind = "Node", .name = node_name, .uid = node_name};
     status = broadcaster->StartRecordingToSink(dependencies->sink, std::move(sink));
   } else if (log) {
-    log({.level = LogLevel::kWarn, .message = "No API server defined: events go to this log only"});
+    log({.level = LogLevel::kWarn, .message = "No API server: events are only logged"});
   }
-  // Both fail only after Shutdown(), which nobody can have called yet.
+  // Both fail only after Shutdown().
   (void)status;
   return broadcaster;
 }

@@ -11,17 +11,17 @@
 
 namespace node_agent {
 
-// What the parts of an agent are given from outside.
+// The dependencies of an agent. Tests set them to fakes.
 struct Dependencies {
-  std::optional<herald::Recorder> recorder{};  // set: it is used as it is
-  std::shared_ptr<herald::Sink> sink{};        // where events go; null: to the log only
+  std::optional<herald::Recorder> recorder{};  // if it is set, it is used unchanged
+  std::shared_ptr<herald::Sink> sink{};        // null: events are only logged
   herald::LogFunction log{};
 };
 
-// Sets dependencies->recorder up if it is not set, as the kubelet does when it starts: a
-// broadcaster with a log and, where there is a server, a sink; and a recorder that speaks for
-// this component on this node. Returns the broadcaster, which must live as long as
-// events are recorded; null where the recorder was there already.
+// Creates dependencies->recorder if it is not set, as the kubelet does when it starts: a
+// broadcaster with a log and, if there is a server, a sink, and a recorder for this component on
+// this node. Returns the broadcaster, which must exist as long as events are recorded, or null if
+// the recorder was already set.
 std::unique_ptr<herald::Broadcaster> MakeEventRecorder(Dependencies* dependencies,
                                                        const std::string& component,
                                                        const std::string& node_name,

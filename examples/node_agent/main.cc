@@ -1,9 +1,9 @@
-// A node agent: what a kubelet does with events, told by pods that do not exist.
+// A node agent: records events as a kubelet does, about simulated pods.
 //
 //   node_agent --kubeconfig .herald/kubeconfig --nodes 3 --pods 5 --faults few
 //
-// Without a kubeconfig, and outside of a cluster, it only logs. Ctrl-C stops it; it then
-// says where its events went.
+// Without a kubeconfig, and outside of a cluster, it only logs. Ctrl-C stops it; it then prints the
+// outcomes of its events.
 #include <fmt/core.h>
 #include <getopt.h>
 #include <signal.h>
@@ -32,16 +32,16 @@ using herald::LogLevel;
 constexpr const char* kUsage = R"(usage: node_agent [flags]
   --kubeconfig FILE   the API server to write to; without it: $KUBECONFIG, the pod's service
                       account, ~/.kube/config, or none
-  --no-server         only log
-  --node NAME         name of the node (node); numbered where there are several
-  --nodes N           how many nodes to play (1)
-  --pods N            pods on each (5)
-  --pod-lifetime S    seconds that a pod lives, on average (120)
+  --no-server         only log events
+  --node NAME         name of the node (node); with several nodes a number is appended
+  --nodes N           number of nodes to simulate (1)
+  --pods N            pods per node (5)
+  --pod-lifetime S    average lifetime of a pod in seconds (120)
   --faults PROFILE    none, few or many (few)
-  --fail-setup PART   fail at the start, as when that part cannot be started
-  --seed N            the same seed tells the same story (1)
-  --seconds N         stop after so long; 0: when told to (0)
-  --storm-after N     all containers crash after so many seconds; 0: never (0)
+  --fail-setup PART   record that this part failed to start, and exit
+  --seed N            of the random numbers; the same seed results in the same events (1)
+  --seconds N         stop after N seconds; 0: run until a signal (0)
+  --storm-after N     all containers crash after N seconds; 0: never (0)
   --quiet             do not log events
 )";
 
@@ -64,10 +64,10 @@ void Log(const herald::LogEntry& entry) {
   fmt::print(stderr, "{}\n", line);
 }
 
-bool ParseNumber(const char* text, int least, int* out) {
+bool ParseNumber(const char* string, int least, int* out) {
   char* end = nullptr;
-  const long number = std::strtol(text, &end, 10);
-  if (*text == '\0' || *end != '\0' || number < least || number > 1'000'000) return false;
+  const long number = std::strtol(string, &end, 10);
+  if (*string == '\0' || *end != '\0' || number < least || number > 1'000'000) return false;
   *out = static_cast<int>(number);
   return true;
 }
@@ -138,33 +138,37 @@ bool ParseFlags(int argc, char** argv, Flags* flags) {
   return optind == argc;
 }
 
-// Null where there is no server to be found, which is no error: the agent then logs.
+// Returns null if no server is configured. This is not an error: the agent then only logs.
 std::shared_ptr<herald::Sink> OpenSink(const Flags& flags) {
   if (flags.no_server) return nullptr;
   const herald::Result<herald::ClientConfig> config =
       herald::LoadConfig({.path = flags.kubeconfig});
   if (!config) {
     const std::string why = config.error().message();
-    Log({.level = LogLevel::kWarn, .message = "no API server", .fields = {{"why", why}}});
+    Log({.level = LogLevel::kWarn,
+         .message = "Cannot use an API server",
+         .fields = {{"why", why}}});
     return nullptr;
   }
   auto rest = herald::RestClient::Open(*config, {.user_agent = "node-agent", .log = Log});
   if (!rest) {
     const std::string why = rest.error().message();
-    Log({.level = LogLevel::kWarn, .message = "no API server", .fields = {{"why", why}}});
+    Log({.level = LogLevel::kWarn,
+         .message = "Cannot use an API server",
+         .fields = {{"why", why}}});
     return nullptr;
   }
   return std::make_shared<herald::RestSink>(*rest, herald::RestSinkOptions{.log = Log});
 }
 
-// One simulated node with its own broadcaster; all of them share one executor and one
-// connection, and own no thread.
+// One simulated node with its own broadcaster. All nodes share one executor and one connection, so
+// a node has no thread.
 struct Agent {
   std::unique_ptr<herald::Broadcaster> broadcaster;
   std::unique_ptr<Node> node;
 };
 
-// Calls Step() when it is due, on the executor, for as long as that runs.
+// Calls Step() on the executor whenever it is due, until the executor stops.
 void Drive(herald::Executor* executor, Node* node) {
   const herald::SteadyTime next = node->Step(executor->clock().Steady());
   executor->PostAt(next, [executor, node] { Drive(executor, node); });
@@ -193,7 +197,7 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   const std::shared_ptr<herald::Sink> sink = OpenSink(flags);
-  // Declared before the broadcasters, which use it until they are gone.
+  // Declared before the broadcasters, which use it until they are destroyed.
   herald::Executor executor;
   std::vector<Agent> agents;
   for (int i = 0; i < flags.nodes; ++i) {
@@ -205,11 +209,10 @@ int Main(int argc, char** argv) {
     agent.broadcaster =
         MakeEventRecorder(&dependencies, "kubelet", options.name, {.executor = &executor});
     if (!flags.fail_setup.empty()) {
-      // As Kubelet.Run does: say it in an event, give that a chance to be written, and end.
+      // As Kubelet.Run does: record an event, wait until it is written, and exit.
       const herald::ObjectReference self{.kind = "Node", .name = options.name, .uid = options.name};
       dependencies.recorder->Eventf(self, herald::kWarning, "KubeletSetupFailed",
-                                    "Failed to start {}: no such thing on this node",
-                                    flags.fail_setup);
+                                    "Failed to start {}: not found on this node", flags.fail_setup);
       agent.broadcaster->Shutdown(std::chrono::seconds(5));
       return 1;
     }
@@ -235,7 +238,7 @@ int Main(int argc, char** argv) {
       for (std::size_t i = 0; i < total.outcomes.size(); ++i)
         total.outcomes[i] += stats.outcomes[i];
     }
-    // It needs the executor to the end, and the executor's tasks need the nodes.
+    // The broadcaster needs the executor, and tasks of the executor need the nodes.
     agent.broadcaster.reset();
   }
   executor.Stop();

@@ -13,7 +13,7 @@ using herald::kWarning;
 using std::chrono::milliseconds;
 
 constexpr const char* kImage = "registry.local/shop/web:1.7";
-// The kubelet doubles its back-off from 10 s to 5 min; this story is told faster.
+// The kubelet doubles its back-off from 10 s to 5 min. The simulation is faster.
 constexpr milliseconds kFirstBackOff{2000};
 constexpr int kMostDoublings = 6;
 constexpr std::chrono::seconds kHouseKeeping{60};
@@ -60,7 +60,7 @@ Node::Node(NodeOptions options, herald::Recorder kubelet, herald::Recorder sched
       random_(options_.seed),
       pods_(static_cast<std::size_t>(options_.pods)),
       next_house_keeping_(now + kHouseKeeping) {
-  // The kubelet uses a node's name as its uid in events; `kubectl describe node` knows.
+  // The kubelet uses the node's name as its uid in events, and `kubectl describe node` expects it.
   node_ = {.kind = "Node", .name = options_.name, .uid = options_.name};
   kubelet_.Event(node_, kNormal, "Starting", "Starting kubelet.");
   kubelet_.Eventf(node_, kNormal, "NodeReady", "Node {} status is now: NodeReady", options_.name);
@@ -70,8 +70,8 @@ Node::Node(NodeOptions options, herald::Recorder kubelet, herald::Recorder sched
     due_.push({now + Between(0, 3000), i});
     if (options_.pods_run_already) {
       pod.state = State::kRunning;
-      pod.doomed = false;
-      // From now to the longest that a pod lives.
+      pod.crashes = false;
+      // A random time between now and the longest lifetime.
       const milliseconds longest = options_.pod_lifetime * 3 / 2;
       pod.ends = now + longest * static_cast<int>(random_() % 1000) / 1000;
     }
@@ -96,14 +96,14 @@ herald::SteadyTime Node::Step(herald::SteadyTime now) {
 
 void Node::Storm() {
   for (Pod& pod : pods_) {
-    pod.doomed = true;
+    pod.crashes = true;
     if (pod.state == State::kRunning) pod.state = State::kCrashed;
   }
 }
 
 void Node::Calm() {
   for (Pod& pod : pods_) {
-    pod.doomed = false;
+    pod.crashes = false;
     if (pod.state != State::kCrashed) continue;
     pod.state = State::kPulled;
     pod.failures = 0;
@@ -122,7 +122,7 @@ void Node::Replace(Pod* pod, herald::SteadyTime now) {
                         .field_path = "spec.containers{web}"},
           .state = State::kNew,
           .failures = 0,
-          .doomed = Chance(options_.faults.crash_loops),
+          .crashes = Chance(options_.faults.crash_loops),
           .ends = now + lifetime / 2 + lifetime * static_cast<int>(random_() % 1000) / 1000};
 }
 
@@ -159,7 +159,7 @@ milliseconds Node::Advance(Pod* pod, herald::SteadyTime now) {
       return Between(50, 300);
     case State::kCreated:
       kubelet_.Event(pod->reference, kNormal, "Started", "Started container web");
-      pod->state = pod->doomed ? State::kCrashed : State::kRunning;
+      pod->state = pod->crashes ? State::kCrashed : State::kRunning;
       return Between(500, 2000);
     case State::kRunning:
     case State::kUnhealthy:
@@ -207,7 +207,7 @@ milliseconds Node::Run(Pod* pod, herald::SteadyTime now) {
     pod->failures = 0;
   }
   if (pod->state == State::kUnhealthy) {
-    // The text differs each time, which is what the correlator's aggregation is for.
+    // The message differs each time, so that the correlator aggregates these events.
     kubelet_.Eventf(pod->reference, kWarning, "Unhealthy",
                     "Readiness probe failed: Get \"http://10.1.{}.{}:8080/ready\": timeout",
                     random_() % 4, random_() % 256);

@@ -13,47 +13,46 @@
 
 namespace node_agent {
 
-// How often things go wrong, each from 0 (never) to 1000 (always).
+// The probability of each fault, from 0 (never) to 1000 (always).
 struct Faults {
-  int pull_fails = 0;      // an image cannot be pulled: ErrImagePull, then BackOff until it can
-  int mount_fails = 0;     // a volume is not there in time: FailedMount
+  int pull_fails = 0;      // an image cannot be pulled: Failed, then BackOff until it can
+  int mount_fails = 0;     // a volume is not ready in time: FailedMount
   int probe_fails = 0;     // a running container does not answer: Unhealthy, then Killing
-  int crash_loops = 0;     // a container ends at once, again and again: BackOff
+  int crash_loops = 0;     // a container crashes whenever it starts: BackOff
   int image_gc_fails = 0;  // the node's disk is full of images: ImageGCFailed
 
-  // "none", "few" or "many"; nothing for another name.
+  // Sets the profile "none", "few" or "many". Returns false for any other name.
   static bool Parse(std::string_view name, Faults* faults);
 };
 
 struct NodeOptions {
   std::string name = "node-1";
   int pods = 5;
-  // How long a pod lives before another one takes its place, on average.
+  // The average time after which a pod is replaced by another one.
   std::chrono::seconds pod_lifetime{120};
-  // The agent was restarted, and finds its pods running and of all ages.
+  // All pods are running, with different ages, as after a restart of the agent.
   bool pods_run_already = false;
   Faults faults{};
-  std::uint64_t seed = 1;  // the same seed tells the same story
+  std::uint64_t seed = 1;  // the same seed results in the same events
 };
 
-// A Node is what a kubelet does with events, without the containers: its pods are
-// scheduled, pull their images, start, fail, are killed and replaced, and each step is
-// recorded as the kubelet records it.
+// A Node simulates a kubelet without containers: its pods are scheduled, pull their images, start,
+// fail, are killed and replaced, and each step is recorded as the kubelet records it.
 //
-// It owns no thread and does not wait: whoever drives it calls Step() when it is due.
-// Thousands of them may so share a thread. Thread-confined.
+// It has no thread and does not block: the caller calls Step() when it is due. So thousands of
+// nodes can share a thread. Thread-confined.
 class Node {
  public:
-  // The recorder speaks for the kubelet, `scheduler` for who placed the pods.
+  // `kubelet` and `scheduler` are recorders for these two components.
   Node(NodeOptions options, herald::Recorder kubelet, herald::Recorder scheduler,
        herald::SteadyTime now);
 
-  // Does what is due and says when there is more to do.
+  // Does all steps that are due. Returns the time of the next one.
   herald::SteadyTime Step(herald::SteadyTime now);
 
-  // All containers crash at once and go on crashing, as when their database is away.
+  // All containers crash now and whenever they start again, as if their database were down.
   void Storm();
-  // It is back, and the containers that crashed start again.
+  // Ends the storm: the containers that crashed start again.
   void Calm();
 
   const herald::ObjectReference& reference() const { return node_; }
@@ -75,8 +74,8 @@ class Node {
   struct Pod {
     herald::ObjectReference reference;  // of its one container
     State state = State::kNew;
-    int failures = 0;     // in this state
-    bool doomed = false;  // crashes whenever it has started
+    int failures = 0;      // in this state
+    bool crashes = false;  // whenever it starts
     herald::SteadyTime ends;
   };
   struct Due {
@@ -90,7 +89,7 @@ class Node {
   bool Chance(int per_mille);
   std::chrono::milliseconds Between(int least_ms, int most_ms);
   void Replace(Pod* pod, herald::SteadyTime now);
-  // Takes the pod one step further; returns how long until the next.
+  // Does the next step of the pod. Returns the delay until the one after it.
   std::chrono::milliseconds Advance(Pod* pod, herald::SteadyTime now);
   std::chrono::milliseconds Pull(Pod* pod);
   std::chrono::milliseconds Run(Pod* pod, herald::SteadyTime now);

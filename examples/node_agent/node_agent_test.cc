@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Ten minutes in the life of a node, as the lines of a FakeRecorder.
+// Runs a node for ten minutes of fake time and returns the lines of a FakeRecorder.
 std::vector<std::string> Story(const NodeOptions& options, bool storm = false) {
   herald::FakeRecorder fake({.max_events = 100'000});
   herald::SteadyTime now(1h);
@@ -44,7 +44,7 @@ std::map<std::string, int> CountReasons(const std::vector<std::string>& lines) {
   return reasons;
 }
 
-TEST(Node, TheSameSeedTellsTheSameStory) {
+TEST(Node, RecordsTheSameEventsForTheSameSeed) {
   NodeOptions options;
   ASSERT_TRUE(Faults::Parse("few", &options.faults));
   const std::vector<std::string> first = Story(options);
@@ -53,7 +53,7 @@ TEST(Node, TheSameSeedTellsTheSameStory) {
   EXPECT_NE(Story(options), first);
 }
 
-TEST(Node, PodsThatRunAlreadyAreNotScheduledAgain) {
+TEST(Node, DoesNotScheduleRunningPodsAgain) {
   NodeOptions options;
   options.pod_lifetime = 10h;
   options.pods_run_already = true;
@@ -61,7 +61,7 @@ TEST(Node, PodsThatRunAlreadyAreNotScheduledAgain) {
   EXPECT_EQ(reasons, (std::map<std::string, int>{{"NodeReady", 1}, {"Starting", 1}}));
 }
 
-TEST(Node, AfterAStormContainersStartAgain) {
+TEST(Node, StartsContainersAgainAfterAStorm) {
   NodeOptions options;
   options.pod_lifetime = 10h;
   options.pods_run_already = true;
@@ -81,7 +81,7 @@ TEST(Node, AfterAStormContainersStartAgain) {
   EXPECT_EQ(pass(1min), (std::map<std::string, int>{{"Created", 5}, {"Started", 5}}));
 }
 
-TEST(Node, AHealthyNodeHasNoWarnings) {
+TEST(Node, RecordsNoWarningsWithoutFaults) {
   const std::vector<std::string> lines = Story({});
   const std::map<std::string, int> reasons = CountReasons(lines);
   for (const char* reason :
@@ -91,7 +91,7 @@ TEST(Node, AHealthyNodeHasNoWarnings) {
   EXPECT_EQ(reasons.at("Pulling"), reasons.at("Pulled"));
 }
 
-TEST(Node, FaultsShowAsTheKubeletShowsThem) {
+TEST(Node, RecordsFaultsAsTheKubeletDoes) {
   NodeOptions options;
   options.pods = 20;
   ASSERT_TRUE(Faults::Parse("many", &options.faults));
@@ -100,20 +100,20 @@ TEST(Node, FaultsShowAsTheKubeletShowsThem) {
     EXPECT_TRUE(reasons.contains(reason)) << reason;
 }
 
-TEST(Node, AStormIsSeveralTimesAsLoud) {
+TEST(Node, RecordsSeveralTimesAsManyEventsInAStorm) {
   NodeOptions options;
   options.pods = 20;
   options.pod_lifetime = 1h;
   EXPECT_GT(Story(options, true).size(), 3 * Story(options).size());
 }
 
-TEST(Faults, KnowsThreeProfiles) {
+TEST(Faults, HasThreeProfiles) {
   Faults faults;
   EXPECT_TRUE(Faults::Parse("none", &faults));
   EXPECT_FALSE(Faults::Parse("some", &faults));
 }
 
-TEST(MakeEventRecorder, KeepsARecorderThatIsThere) {
+TEST(MakeEventRecorder, KeepsAnExistingRecorder) {
   herald::FakeRecorder fake;
   Dependencies dependencies{.recorder = fake.recorder()};
   EXPECT_EQ(MakeEventRecorder(&dependencies, "kubelet", "n"), nullptr);
@@ -121,7 +121,7 @@ TEST(MakeEventRecorder, KeepsARecorderThatIsThere) {
   EXPECT_EQ(fake.Next(), "Normal R m");
 }
 
-TEST(MakeEventRecorder, WarnsAndOnlyLogsWithoutAServer) {
+TEST(MakeEventRecorder, LogsAWarningAndNoEventsWithoutAServer) {
   std::vector<std::string> log;
   Dependencies dependencies;
   dependencies.log = [&](const herald::LogEntry& entry) { log.emplace_back(entry.message); };
@@ -129,11 +129,11 @@ TEST(MakeEventRecorder, WarnsAndOnlyLogsWithoutAServer) {
   ASSERT_NE(broadcaster, nullptr);
   dependencies.recorder->Event({.kind = "Node", .name = "n"}, herald::kNormal, "R", "m");
   broadcaster->Shutdown(5s);
-  EXPECT_EQ(log, (std::vector<std::string>{"No API server defined: events go to this log only",
-                                           "Event occurred"}));
+  EXPECT_EQ(log,
+            (std::vector<std::string>{"No API server: events are only logged", "Event occurred"}));
 }
 
-TEST(MakeEventRecorder, SpeaksForTheComponentOnTheNode) {
+TEST(MakeEventRecorder, RecordsForTheComponentOnTheNode) {
   auto sink = std::make_shared<herald::MemorySink>();
   Dependencies dependencies{.sink = sink};
   auto broadcaster = MakeEventRecorder(&dependencies, "kubelet", "node-7");

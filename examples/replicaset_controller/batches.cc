@@ -16,7 +16,7 @@ std::vector<Status> RunAll(int count, const Start& start) {
     int running;                   // guarded by mu
     std::vector<Status> failures;  // guarded by mu
   };
-  // Shared, because the last callback may still be on its way out when we go on.
+  // Shared, because the last callback may not have returned when this function returns.
   const auto pending = std::make_shared<Pending>();
   pending->running = count;
   for (int i = 0; i < count; ++i) {

@@ -6,26 +6,25 @@
 
 #include "herald/base/status.h"
 
-// How many requests are sent at once. The functions block until all that they started has
-// ended; they must not be called on the RestClient's thread, which brings the ends.
+// Runs several requests at the same time. The functions block until all requests that they started
+// have ended. They must not be called on the RestClient's thread, which runs the callbacks.
 namespace replicaset_controller {
 
 using Done = std::function<void(const herald::Status&)>;
-// Starts the call with that number, and calls back when it has ended, from any thread.
+// Starts request `number` and calls `done` when it has ended, on any thread.
 using Start = std::function<void(int number, Done done)>;
 
-// All at once. Returns the failures in the order in which they came.
+// Starts all requests at once. Returns the failures in the order of their arrival.
 std::vector<herald::Status> RunAll(int count, const Start& start);
 
 struct SlowStartResult {
   int succeeded = 0;
-  herald::Status error{};  // the first one; what was not started by then never is
+  herald::Status error{};  // the first one; no request is started after its batch
 };
 
-// One call, then two, four, eight, ... until `count` have been made, one has failed or `stop` is
-// requested. If the
-// first is refused, by a quota say, so would the others be: one request is spent to
-// learn it instead of hundreds, and one event told.
+// Starts one request, then two, four, eight, ... until `count` have been made, one has failed or
+// `stop` is requested. If the first one is rejected, for example by a quota, the others would be
+// rejected as well: this way it takes one request and one event to find out, not hundreds.
 SlowStartResult SlowStart(int count, const Start& start, const std::stop_token& stop = {});
 
 }  // namespace replicaset_controller

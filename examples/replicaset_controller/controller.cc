@@ -29,7 +29,8 @@ using herald::StatusReason;
 const herald::Resource kReplicaSets{"apps", "v1", "replicasets"};
 const herald::Resource kPods{"", "v1", "pods"};
 
-// Indexes. Pods without a controller stand under Orphans() of their namespace instead.
+// Names of indexes. In kByController, pods without a controller are found by Orphans() of their
+// namespace.
 constexpr const char* kByController = "controller";
 constexpr const char* kByNamespace = "namespace";
 
@@ -91,13 +92,13 @@ ReplicaSetController::ReplicaSetController(const std::shared_ptr<herald::RestCli
                     .on_update = [this](const ObjectPtr& before,
                                         const ObjectPtr& pod) { OnPodChanged(before, pod); },
                     .on_delete = [this](const ObjectPtr& pod) { OnPodGone(pod); }});
-  const auto complain = [this](const char* what) {
-    return [this, what](const Status& status) {
-      Log(LogLevel::kWarn, "A watch failed and is begun again", what, status.message());
+  const auto log_error = [this](const char* resource) {
+    return [this, resource](const Status& status) {
+      Log(LogLevel::kWarn, "A list or watch failed and is retried", resource, status.message());
     };
   };
-  replica_sets_.SetErrorHandler(complain("replicasets"));
-  pods_.SetErrorHandler(complain("pods"));
+  replica_sets_.SetErrorHandler(log_error("replicasets"));
+  pods_.SetErrorHandler(log_error("pods"));
 }
 
 ReplicaSetController::~ReplicaSetController() = default;
@@ -110,7 +111,7 @@ void ReplicaSetController::Run(const std::stop_token& stop) {
   stop_ = either.get_token();
   replica_sets_.Start();
   pods_.Start();
-  // A set must not be judged by half of its pods.
+  // A sync needs all pods of a set, so the workers start after the first lists.
   for (const auto* informer : {&replica_sets_, &pods_}) {
     while (!informer->WaitForSync(std::chrono::minutes(1), stop_)) {
       if (stop_.stop_requested()) break;
@@ -132,26 +133,26 @@ void ReplicaSetController::Work() {
     if (status.ok()) {
       queue_.Forget(*key);
     } else if (!stop_.stop_requested()) {
-      Log(LogLevel::kWarn, "A ReplicaSet could not be synced and is tried again", *key,
-          status.message());
+      Log(LogLevel::kWarn, "Failed to sync a ReplicaSet, retrying", *key, status.message());
       queue_.AddRateLimited(*key);
     }
     queue_.Done(*key);
   }
 }
 
-// -- what informers tell ----------------------------------------------------------
+// -- handlers of the informers ----------------------------------------------------
 
 void ReplicaSetController::OnReplicaSet(const ObjectPtr& before, const ObjectPtr& now) {
   const Object& set = now ? *now : *before;
-  // Gone; or gone and made anew while no watch was open.
+  // It was deleted; or it was deleted and created again while no watch was open.
   if (!now || (before && before->uid() != now->uid())) expectations_.Forget(set.Key());
-  // Any change: to look once too often costs little, since all is read from memory.
+  // On any change: an unnecessary sync is cheap, because it reads only memory.
   queue_.Add(set.Key());
 }
 
 void ReplicaSetController::OnPodAdded(const ObjectPtr& pod) {
-  // As is seen after a restart: on its way out, so it is not the creation of anything.
+  // After a restart a pod may be seen first while it is being deleted. Then it does not count as a
+  // creation.
   if (IsBeingDeleted(*pod)) return OnPodGone(pod);
   const JsonValue* const controller = ControllerOf(*pod);
   if (controller == nullptr) return EnqueueMatching(*pod);
@@ -166,15 +167,15 @@ void ReplicaSetController::OnPodChanged(const ObjectPtr& before, const ObjectPtr
     OnPodGone(before);
     return OnPodAdded(pod);
   }
-  // A pod that got its deletionTimestamp is as good as gone: its successor need not wait
-  // until the kubelet has stopped the last container.
+  // A pod with a deletionTimestamp counts as deleted, so that it is replaced before the kubelet has
+  // stopped its containers.
   if (IsBeingDeleted(*pod)) return OnPodGone(pod);
 
   const JsonValue* const controller = ControllerOf(*pod);
   const JsonValue* const controller_before = ControllerOf(*before);
-  const bool changed_hands = (controller == nullptr) != (controller_before == nullptr) ||
-                             (controller != nullptr && *controller != *controller_before);
-  if (changed_hands && controller_before != nullptr) {
+  const bool controller_changed = (controller == nullptr) != (controller_before == nullptr) ||
+                                  (controller != nullptr && *controller != *controller_before);
+  if (controller_changed && controller_before != nullptr) {
     if (const ObjectPtr set = Resolve(before->namespace_(), *controller_before)) {
       queue_.Add(set->Key());
     }
@@ -183,19 +184,19 @@ void ReplicaSetController::OnPodChanged(const ObjectPtr& before, const ObjectPtr
     const ObjectPtr set = Resolve(pod->namespace_(), *controller);
     if (!set) return;
     queue_.Add(set->Key());
-    // It becomes available by the mere passing of time, of which no watch tells.
+    // The pod becomes available after some time, without a change that a watch would report.
     if (const int min_ready = MinReadySeconds(*set);
         min_ready > 0 && IsReady(*pod) && !IsReady(*before)) {
       queue_.AddAfter(set->Key(), std::chrono::seconds(min_ready));
     }
     return;
   }
-  if (changed_hands || LabelsOf(*before) != LabelsOf(*pod)) EnqueueMatching(*pod);
+  if (controller_changed || LabelsOf(*before) != LabelsOf(*pod)) EnqueueMatching(*pod);
 }
 
 void ReplicaSetController::OnPodGone(const ObjectPtr& pod) {
   const JsonValue* const controller = ControllerOf(*pod);
-  if (controller == nullptr) return;  // nobody counted it
+  if (controller == nullptr) return;  // no set counted it
   if (const ObjectPtr set = Resolve(pod->namespace_(), *controller)) {
     expectations_.DeletionObserved(set->Key(), pod->Key());
     queue_.Add(set->Key());
@@ -217,7 +218,7 @@ ObjectPtr ReplicaSetController::Resolve(const std::string& namespace_,
   return set && set->uid() == controller["uid"].String() ? set : nullptr;
 }
 
-// -- what workers do --------------------------------------------------------------
+// -- workers ----------------------------------------------------------------------
 
 Status ReplicaSetController::Sync(const std::string& key) {
   const ObjectPtr set = replica_sets_.Get(key);
@@ -225,15 +226,15 @@ Status ReplicaSetController::Sync(const std::string& key) {
     expectations_.Forget(key);
     return {};
   }
-  // Asked before the pods are looked at: what is observed in between is then in the cache.
+  // Checked before the pods are read: changes that are observed in between are then among them.
   const bool needs_sync = expectations_.Satisfied(key);
-  // What is still expected comes with a watch that brings us back; if it never does, the
-  // expectations expire, and nobody else would tell us.
+  // An expected change adds the key to the queue. If it never comes, the expectations expire, and
+  // only this delayed key causes another sync.
   if (!needs_sync) queue_.AddAfter(key, Expectations::kTimeout);
   const Result<LabelSelector> selector = SelectorOf(*set);
   if (!selector) {
-    // Trying again would not mend it; a new selector is a change that brings us back.
-    Log(LogLevel::kError, "The selector cannot be used", key, selector.error().message());
+    // A retry would not help. A change of the selector causes another sync.
+    Log(LogLevel::kError, "Invalid selector", key, selector.error().message());
     return {};
   }
   const Result<Pods> active = ClaimPods(set, *selector);
@@ -243,7 +244,7 @@ Status ReplicaSetController::Sync(const std::string& key) {
   if (needs_sync && !IsBeingDeleted(*set)) managed = ManageReplicas(set, *active);
   if (options_.abort.stop_requested()) return managed;
 
-  // One point in time for both, so that no pod falls between them.
+  // The same time for the status and the next sync, so that no pod is missed in between.
   const herald::WallTime now = clock_.Now();
   JsonValue status = CalculateStatus(*set, *active, managed, now);
   const std::int64_t ready = status["readyReplicas"].Int();
@@ -267,7 +268,7 @@ Result<Pods> ReplicaSetController::ClaimPods(const ObjectPtr& replica_set,
   }
   Pods claimed;
   Status error;
-  std::optional<Status> may_adopt;  // asked at most once, and only if it matters
+  std::optional<Status> may_adopt;  // checked at most once, and only if needed
   for (ObjectPtr& pod : candidates) {
     if (!IsActive(*pod)) continue;
     Status status;
@@ -288,11 +289,12 @@ Result<Pods> ReplicaSetController::ClaimPods(const ObjectPtr& replica_set,
       case Claim::kRelease:
         status = pod_control_.Patch(*pod, ReleasePatch(set, *pod));
         if (status.ok()) Log(LogLevel::kInfo, "Released a pod", set.Key(), pod->name());
-        // Another pod of that name, or one that nobody owns any more.
+        // There is another pod with that name, or the pod has no owner any more.
         if (status.Is(StatusReason::kInvalid)) status = Status();
         break;
     }
-    // A pod that is gone needs neither. Anything else: again later, but the others first.
+    // A deleted pod is not an error. After any other error continue with the other pods, and retry
+    // later.
     if (!status.ok() && !status.Is(StatusReason::kNotFound) && error.ok()) error = status;
   }
   if (!error.ok()) return error;
@@ -303,7 +305,7 @@ Status ReplicaSetController::CheckMayAdopt(const Object& replica_set) const {
   const Result<Object> fresh =
       replica_set_client_.Get(replica_set.namespace_(), replica_set.name(), options_.abort);
   if (!fresh) {
-    // Not the pod's own 404, which would be passed over.
+    // Not the original status: a 404 would be mistaken for a deleted pod and ignored.
     return Status(StatusReason::kConflict,
                   "cannot recheck the ReplicaSet before an adoption: " + fresh.error().message());
   }
@@ -331,43 +333,42 @@ Status ReplicaSetController::ManageReplicas(const ObjectPtr& replica_set, const 
 Status ReplicaSetController::CreatePods(const ObjectPtr& replica_set, int count) {
   const std::string key = replica_set->Key();
   Log(LogLevel::kInfo, "Too few replicas", key, fmt::format("creating {}", count));
-  // Before the first request: its pod may be seen before its answer is.
+  // Before the first request, because the watch may report the pod before the answer arrives.
   expectations_.ExpectCreations(key, count);
   const auto create = [&](int, Done done) {
     pod_control_.Create(replica_set, [done = std::move(done)](const Status& status) {
-      // Then every creation fails, and to try again would change nothing.
+      // In a terminating namespace every creation fails, so a retry is useless.
       done(IsNamespaceTerminating(status) ? Status() : status);
     });
   };
   const SlowStartResult result = SlowStart(count, create, stop_);
-  // Those that failed or were not tried: nobody will see them.
+  // Pods that failed or were not tried will not be observed.
   if (result.succeeded < count) expectations_.CreationObserved(key, count - result.succeeded);
   return result.error;
 }
 
-Status ReplicaSetController::DeletePods(const ObjectPtr& replica_set, const Pods& doomed) {
+Status ReplicaSetController::DeletePods(const ObjectPtr& replica_set, const Pods& pods) {
   const std::string key = replica_set->Key();
-  Log(LogLevel::kInfo, "Too many replicas", key, fmt::format("deleting {}", doomed.size()));
+  Log(LogLevel::kInfo, "Too many replicas", key, fmt::format("deleting {}", pods.size()));
   std::vector<std::string> keys;
-  for (const ObjectPtr& pod : doomed) keys.push_back(pod->Key());
+  for (const ObjectPtr& pod : pods) keys.push_back(pod->Key());
   expectations_.ExpectDeletions(key, keys);
-  const std::vector<Status> failures =
-      RunAll(static_cast<int>(doomed.size()), [&](int i, Done done) {
-        const ObjectPtr& pod = doomed[static_cast<std::size_t>(i)];
-        pod_control_.Delete(
-            replica_set, pod->name(), [this, key, pod, done = std::move(done)](Status status) {
-              // No watch will tell of it any more.
-              if (!status.ok()) expectations_.DeletionObserved(key, pod->Key());
-              // Gone is what it should be.
-              done(status.Is(StatusReason::kNotFound) ? Status() : std::move(status));
-            });
-      });
-  // They are likely to be all the same.
+  const std::vector<Status> failures = RunAll(static_cast<int>(pods.size()), [&](int i, Done done) {
+    const ObjectPtr& pod = pods[static_cast<std::size_t>(i)];
+    pod_control_.Delete(replica_set, pod->name(),
+                        [this, key, pod, done = std::move(done)](Status status) {
+                          // The deletion will not be observed.
+                          if (!status.ok()) expectations_.DeletionObserved(key, pod->Key());
+                          // A pod that does not exist any more is a success.
+                          done(status.Is(StatusReason::kNotFound) ? Status() : std::move(status));
+                        });
+  });
+  // All failures are probably the same.
   return failures.empty() ? Status() : failures.front();
 }
 
 Pods ReplicaSetController::RelatedPods(const Object& replica_set) const {
-  // A set that nobody owns is related to itself alone.
+  // A set without an owner has only its own pods.
   std::vector<ObjectPtr> sets;
   if (const JsonValue* const owner = ControllerOf(replica_set); owner != nullptr) {
     sets = replica_sets_.ByIndex(kByController, (*owner)["uid"].String());
@@ -391,23 +392,24 @@ Pods ReplicaSetController::RelatedPods(const Object& replica_set) const {
 
 Status ReplicaSetController::UpdateStatus(const Object& replica_set, JsonValue status) const {
   if (HasStatus(replica_set, status)) return {};
-  // The generation that was acted on, whatever the set has become since.
+  // The generation that this sync used, even if the set has changed since.
   status.Member("observedGeneration") = replica_set.json["metadata"]["generation"].Int();
   JsonValue changed = replica_set.json;
   changed.Member("status") = status;
   Result<Object> updated = replica_set_client_.Update(replica_set.namespace_(), replica_set.name(),
                                                       changed, "status", {}, options_.abort);
   if (!updated && updated.error().Is(StatusReason::kConflict)) {
-    // Our copy is old. Once more with a new one, then by the queue.
+    // The informer's copy is old. Try once more with the latest one; after that the queue retries.
     Result<Object> fresh =
         replica_set_client_.Get(replica_set.namespace_(), replica_set.name(), options_.abort);
     if (!fresh) return fresh.error();
-    if (fresh->uid() != replica_set.uid()) return {};  // another set, which is in the queue
+    if (fresh->uid() != replica_set.uid())
+      return {};  // another set of that name, which is in the queue
     fresh->json.Member("status") = std::move(status);
     updated = replica_set_client_.Update(replica_set.namespace_(), replica_set.name(), fresh->json,
                                          "status", {}, options_.abort);
   }
-  // A set that is gone needs no status.
+  // A deleted set needs no status.
   if (!updated && !updated.error().Is(StatusReason::kNotFound)) return updated.error();
   return {};
 }
@@ -416,7 +418,7 @@ void ReplicaSetController::Log(LogLevel level, std::string_view message, std::st
                                std::string_view why) const {
   if (!options_.log) return;
   herald::LogEntry entry{.level = level, .message = message};
-  if (!key.empty()) entry.fields.emplace_back("what", key);
+  if (!key.empty()) entry.fields.emplace_back("object", key);
   if (!why.empty()) entry.fields.emplace_back("detail", why);
   options_.log(entry);
 }

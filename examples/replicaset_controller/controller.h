@@ -20,53 +20,53 @@
 namespace replicaset_controller {
 
 struct ControllerOptions {
-  // How many ReplicaSets are worked on at once (kube-controller-manager's
+  // How many ReplicaSets are synced at the same time (kube-controller-manager's
   // --concurrent-replicaset-syncs).
   int workers = 5;
-  // How many pods are created or deleted for one set before it looks again.
+  // How many pods are created or deleted in one sync of a set.
   int burst_replicas = 500;
-  std::string namespace_{};              // only this one; empty: all
+  std::string namespace_{};              // empty: all namespaces
   const herald::Clock* clock = nullptr;  // borrowed; null: the system's
-  // When it is requested, requests under way are given up: for a leader that has lost its
-  // lease, which has no time to wait for them. They may still arrive.
+  // Cancels requests under way, for a leader that has lost its lease and must not wait for them.
+  // They may still arrive at the server.
   std::stop_token abort{};
   herald::LogFunction log{};
 };
 
-// A ReplicaSetController makes the pods of each ReplicaSet as many as it wants.
+// A ReplicaSetController keeps the number of pods of each ReplicaSet at the wanted number.
 //
 //   informers ──handlers──> queue of "namespace/name" ──workers──> Sync() ──> API server
 //       ^                                                                        │
 //       └──────────────────────────── watch ─────────────────────────────────────┘
 //
-// Handlers only say which set to look at; what to do is decided from the whole state, each
-// time anew. So it does not matter how often a set is looked at, in which order things
-// happened, or that the controller was not there when they did.
+// Handlers only add the key of a set to the queue. Sync() decides what to do from the complete
+// current state. So it does not matter how often a set is synced, in which order changes happened,
+// or whether the controller was running when they happened.
 //
-// The queue hands a key to one worker at a time, so Sync() never runs twice at once for a set.
+// The queue gives a key to one worker at a time, so Sync() does not run twice for a set at the same
+// time.
 //
 // Thread-safe.
 class ReplicaSetController {
  public:
-  // An error that says so where the server has no ReplicaSets: there is nothing to do
-  // there, and informers would ask for them for ever.
+  // An error if the server has no ReplicaSets: informers would retry forever.
   static herald::Status CheckServer(const std::shared_ptr<herald::RestClient>& rest,
                                     const std::stop_token& stop);
 
   ReplicaSetController(const std::shared_ptr<herald::RestClient>& rest, herald::Recorder recorder,
                        ControllerOptions options = {});
-  // REQUIRES: nobody is in Run()
+  // REQUIRES: Run() is not running
   ~ReplicaSetController();
   ReplicaSetController(const ReplicaSetController&) = delete;
   ReplicaSetController& operator=(const ReplicaSetController&) = delete;
 
-  // Works until `stop` is requested or the options' `abort` is; returns when all workers have
-  // ended. In the first case what was begun has been finished by then: the next leader finds
-  // all of it, and nothing arrives behind its back. At most once.
+  // Runs until `stop` or the options' `abort` is requested, and returns when all workers have
+  // ended. After `stop`, running syncs are finished first, so that no request arrives at the server
+  // after the next leader has started. REQUIRES: not called before
   void Run(const std::stop_token& stop);
 
  private:
-  // What informers tell; on the RestClient's thread.
+  // Handlers of the informers. They run on the RestClient's thread.
   void OnReplicaSet(const ObjectPtr& before, const ObjectPtr& now);
   void OnPodAdded(const ObjectPtr& pod);
   void OnPodChanged(const ObjectPtr& before, const ObjectPtr& pod);
@@ -75,21 +75,21 @@ class ReplicaSetController {
 
   void Work();
   herald::Status Sync(const std::string& key);
-  // The pods that are the set's, after adoptions and releases.
+  // Adopts and releases pods, and returns the pods of the set.
   herald::Result<Pods> ClaimPods(const ObjectPtr& replica_set,
                                  const herald::LabelSelector& selector);
-  // Whether the set is still there, and stays: asked of the server itself, because to
-  // adopt pods for a set that is gone would leave them to the garbage collector.
+  // Whether the set still exists and is not being deleted. Asks the server, because the garbage
+  // collector would delete pods that a deleted set adopts.
   herald::Status CheckMayAdopt(const Object& replica_set) const;
   herald::Status ManageReplicas(const ObjectPtr& replica_set, const Pods& active);
   herald::Status CreatePods(const ObjectPtr& replica_set, int count);
-  herald::Status DeletePods(const ObjectPtr& replica_set, const Pods& doomed);
-  // The pods that should be spread over nodes together with this set's.
+  herald::Status DeletePods(const ObjectPtr& replica_set, const Pods& pods);
+  // The pods that should be spread over nodes together with the pods of this set.
   Pods RelatedPods(const Object& replica_set) const;
   herald::Status UpdateStatus(const Object& replica_set, JsonValue status) const;
 
-  // The set that a controller reference means; null where it is another kind, or another set
-  // of that name.
+  // The set that a controller reference refers to; null if it refers to another kind, or to an
+  // earlier set of the same name.
   ObjectPtr Resolve(const std::string& namespace_, const JsonValue& controller) const;
   void Log(herald::LogLevel level, std::string_view message, std::string_view key,
            std::string_view why = {}) const;
@@ -98,10 +98,10 @@ class ReplicaSetController {
   const herald::Clock& clock_;
   const herald::DynamicClient replica_set_client_;
   const PodControl pod_control_;
-  std::stop_token stop_;  // of Run(); set before there are workers
+  std::stop_token stop_;  // of Run(); set before the workers start
   Expectations expectations_;
   herald::WorkQueue queue_;
-  // Last, because their handlers use all of the above.
+  // Last, because their handlers use the members above.
   herald::Informer<Object> replica_sets_;
   herald::Informer<Object> pods_;
 };

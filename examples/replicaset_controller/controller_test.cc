@@ -1,5 +1,5 @@
-// The whole controller against a server of the test's own. What only a real kube-apiserver can
-// prove is in test/interop/replicaset.
+// The whole controller against a fake server. Tests that need a real kube-apiserver are in
+// test/interop/replicaset.
 #include "replicaset_controller/controller.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class ControllerTest : public ::testing::Test {
   ~ControllerTest() override { StopController(); }
 
   void StartController(ControllerOptions options = {}) {
-    // One connection for all, as with a real server.
+    // All requests share one connection, as with a real server.
     auto rest = herald::RestClient::Open(cluster_.config(), {.plain_http2 = true});
     ASSERT_TRUE(rest);
     options.abort = abort_.get_token();
@@ -91,7 +91,7 @@ class ControllerTest : public ::testing::Test {
       set.Member("metadata").Member("generation") = generation;
     });
   }
-  // How often each was recorded, messages left out.
+  // The number of events by type and reason.
   std::map<std::string, int> Events() {
     std::map<std::string, int> count;
     while (const auto event = events_.NextEvent()) ++count[event->reason];
@@ -106,7 +106,7 @@ class ControllerTest : public ::testing::Test {
   std::jthread thread_;
 };
 
-TEST_F(ControllerTest, MakesAsManyPodsAsAreWantedAndSaysSo) {
+TEST_F(ControllerTest, CreatesTheWantedNumberOfPodsAndRecordsEvents) {
   cluster_.Put("replicasets", NewReplicaSet("web", 20));
   StartController();
   ASSERT_TRUE(WaitForStatus(20));
@@ -122,7 +122,7 @@ TEST_F(ControllerTest, MakesAsManyPodsAsAreWantedAndSaysSo) {
   EXPECT_EQ(Events(), (Counts{{"SuccessfulCreate", 19}}));
 }
 
-TEST_F(ControllerTest, ReplacesWhatOthersDelete) {
+TEST_F(ControllerTest, ReplacesPodsThatOthersDelete) {
   cluster_.Put("replicasets", NewReplicaSet("web", 5));
   StartController();
   ASSERT_TRUE(WaitForStatus(5));
@@ -131,13 +131,13 @@ TEST_F(ControllerTest, ReplacesWhatOthersDelete) {
   ASSERT_TRUE(cluster_.WaitUntil([&] { return cluster_.Asked("POST pods") == 6; }));
   ASSERT_TRUE(WaitForPods(5));
   EXPECT_FALSE(Owned().contains(before.begin()->first));
-  // One that has failed is replaced as well, and left where it is.
+  // A failed pod is replaced as well, but not deleted.
   cluster_.Change("pods", Owned().begin()->first,
                   [](JsonValue& pod) { pod.Member("status").Member("phase") = "Failed"; });
   ASSERT_TRUE(WaitForPods(6));
 }
 
-TEST_F(ControllerTest, DeletesThoseThatAreMissedLeast) {
+TEST_F(ControllerTest, DeletesTheLeastUsefulPodsFirst) {
   cluster_.Put("replicasets", NewReplicaSet("web", 6));
   StartController();
   ASSERT_TRUE(WaitForStatus(6));
@@ -161,13 +161,13 @@ TEST_F(ControllerTest, DeletesThoseThatAreMissedLeast) {
   EXPECT_EQ(Events(), (Counts{{"SuccessfulCreate", 6}, {"SuccessfulDelete", 4}}));
 }
 
-TEST_F(ControllerTest, DoesNotCreateAgainWhatItHasNotSeenYet) {
+TEST_F(ControllerTest, DoesNotCreatePodsAgainBeforeItHasSeenThem) {
   cluster_.HoldPodWatches(true);
   cluster_.Put("replicasets", NewReplicaSet("web", 7));
   StartController();
   ASSERT_TRUE(WaitForPods(7));
-  // Its cache is empty still, and it is made to look again: the status is written after the
-  // pods were counted.
+  // The informer has no pods yet, and another sync is caused. The status is written after the pods
+  // were counted.
   Scale(8, 2);
   ASSERT_TRUE(WaitForStatus(0, 2));
   EXPECT_EQ(cluster_.Asked("POST pods"), 7);
@@ -177,7 +177,7 @@ TEST_F(ControllerTest, DoesNotCreateAgainWhatItHasNotSeenYet) {
   EXPECT_EQ(cluster_.Asked("POST pods"), 8);
 }
 
-TEST_F(ControllerTest, MakesNoMoreThanABurstBeforeItLooksAgain) {
+TEST_F(ControllerTest, CreatesAtMostOneBurstOfPodsPerSync) {
   cluster_.HoldPodWatches(true);
   cluster_.Put("replicasets", NewReplicaSet("web", 25));
   StartController({.burst_replicas = 10});
@@ -192,24 +192,24 @@ TEST_F(ControllerTest, MakesNoMoreThanABurstBeforeItLooksAgain) {
   EXPECT_EQ(cluster_.Asked("DELETE pods"), 25);
 }
 
-TEST_F(ControllerTest, DoesNotWaitForEverForPodsThatItNeverSees) {
+TEST_F(ControllerTest, StopsWaitingForPodsThatItNeverSees) {
   herald::FakeClock clock(herald::WallTime(std::chrono::seconds(1'700'000'000)));
   cluster_.HoldPodWatches(true);
   cluster_.Put("replicasets", NewReplicaSet("web", 2));
   StartController({.clock = &clock});
   ASSERT_TRUE(WaitForStatus(0));
-  // It looks once more and finds that they are not there yet.
+  // It syncs once more and does not see the pods yet.
   Scale(2, 2);
   ASSERT_TRUE(WaitForStatus(0, 2));
   EXPECT_EQ(cluster_.Asked("POST pods"), 2);
-  // Another set wakes the workers, who find that it is time to look at this one.
+  // Another set wakes up the workers, which then find that the delayed key is due.
   clock.Advance(Expectations::kTimeout + std::chrono::seconds(1));
   cluster_.Put("replicasets", NewReplicaSet("alarm", 0));
   EXPECT_TRUE(cluster_.WaitUntil([&] { return cluster_.Asked("POST pods") == 4; }));
   StopController();
 }
 
-TEST_F(ControllerTest, StopsAtARefusalAndGoesOnWhenThereIsRoom) {
+TEST_F(ControllerTest, StopsWhenAPodIsRejectedAndContinuesWhenTheQuotaAllows) {
   // A quota of 3 pods.
   std::atomic<int> room{3};
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
@@ -218,14 +218,14 @@ TEST_F(ControllerTest, StopsAtARefusalAndGoesOnWhenThereIsRoom) {
   });
   cluster_.Put("replicasets", NewReplicaSet("web", 100));
   StartController();
-  // 1 + 2 get in, the next 4 do not, and after that there is one try at a time.
+  // The first 1 + 2 pods are created, the next 4 are rejected. After that each sync tries one.
   ASSERT_TRUE(cluster_.WaitUntil([&] { return StatusOf()["conditions"].array().size() == 1; }));
   EXPECT_EQ(StatusOf()["conditions"].At(0)["reason"].String(), "FailedCreate");
   EXPECT_EQ(StatusOf()["conditions"].At(0)["message"].String(), "exceeded quota: pods");
   ASSERT_TRUE(cluster_.WaitUntil([&] { return cluster_.Asked("POST pods") >= 9; }));
   EXPECT_EQ(Owned().size(), 3U);
   EXPECT_LT(cluster_.Asked("POST pods"), 50);
-  // Had the expectations not been lowered, nothing would happen for five minutes.
+  // If the expectations were not lowered, nothing would happen for five minutes.
   room = 1000;
   ASSERT_TRUE(cluster_.WaitUntil([&] { return StatusOf()["replicas"].Int() == 100; }));
   ASSERT_TRUE(cluster_.WaitUntil([&] { return !StatusOf().Has("conditions"); }));
@@ -235,7 +235,7 @@ TEST_F(ControllerTest, StopsAtARefusalAndGoesOnWhenThereIsRoom) {
   EXPECT_EQ(events.at("FailedCreate"), cluster_.Asked("POST pods") - 100);
 }
 
-TEST_F(ControllerTest, SaysWhatItCouldNotDeleteAndTriesAgain) {
+TEST_F(ControllerTest, RecordsAFailedDeletionAndRetries) {
   std::atomic<int> refusals{3};
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
     if (verb != "DELETE pods" || refusals-- <= 0) return std::nullopt;
@@ -251,7 +251,7 @@ TEST_F(ControllerTest, SaysWhatItCouldNotDeleteAndTriesAgain) {
             (Counts{{"SuccessfulCreate", 4}, {"FailedDelete", 3}, {"SuccessfulDelete", 4}}));
 }
 
-TEST_F(ControllerTest, IsQuietInANamespaceThatGoesAway) {
+TEST_F(ControllerTest, RecordsNoEventsInATerminatingNamespace) {
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
     if (verb != "POST pods") return std::nullopt;
     return FakeCluster::Refusal(403, "Forbidden", "it is being terminated", "NamespaceTerminating");
@@ -265,7 +265,7 @@ TEST_F(ControllerTest, IsQuietInANamespaceThatGoesAway) {
   EXPECT_FALSE(StatusOf().Has("conditions"));
 }
 
-TEST_F(ControllerTest, AdoptsPodsThatMatchInsteadOfMakingNewOnes) {
+TEST_F(ControllerTest, AdoptsMatchingPodsInsteadOfCreatingNewOnes) {
   cluster_.Put("pods", NewPod("stray", "web"));
   cluster_.Put("pods", NewPod("other", "db"));
   cluster_.Put("replicasets", NewReplicaSet("web", 1));
@@ -274,15 +274,16 @@ TEST_F(ControllerTest, AdoptsPodsThatMatchInsteadOfMakingNewOnes) {
   ASSERT_TRUE(WaitForStatus(1));
   EXPECT_TRUE(Owned().contains("shop/stray"));
   EXPECT_EQ(cluster_.Asked("POST pods"), 0);
-  EXPECT_EQ(cluster_.Asked("GET replicasets"), 3);  // a list, a watch, and the look before adoption
-  // A pod that comes later is one too many, once adopted. Which of the two goes is chance.
+  EXPECT_EQ(cluster_.Asked("GET replicasets"),
+            3);  // a list, a watch, and the check before adoption
+  // A pod that is adopted later is one too many. Which of the two is deleted is random.
   cluster_.Put("pods", NewPod("late", "web"));
   ASSERT_TRUE(cluster_.WaitUntil([&] { return cluster_.Asked("DELETE pods") == 1; }));
   EXPECT_EQ(Owned().size(), 1U);
 }
 
-TEST_F(ControllerTest, AdoptsNothingForASetThatIsGoneOnTheServer) {
-  // The cache does not know yet that the set is being deleted.
+TEST_F(ControllerTest, AdoptsNoPodsForASetThatTheServerIsDeleting) {
+  // The informer has not seen yet that the set is being deleted.
   std::atomic<int> looks{0};
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
     if (verb != "GET replicasets" || ++looks <= 2) return std::nullopt;  // its list and watch
@@ -293,13 +294,13 @@ TEST_F(ControllerTest, AdoptsNothingForASetThatIsGoneOnTheServer) {
   cluster_.Put("pods", NewPod("stray", "web"));
   cluster_.Put("replicasets", NewReplicaSet("web", 1));
   StartController();
-  ASSERT_TRUE(cluster_.WaitUntil([&] { return looks >= 5; }));  // and it tries again
+  ASSERT_TRUE(cluster_.WaitUntil([&] { return looks >= 5; }));  // it retries
   StopController();
   EXPECT_EQ(cluster_.Asked("PATCH pods"), 0);
   EXPECT_EQ(cluster_.Asked("POST pods"), 0);
 }
 
-TEST_F(ControllerTest, LetsAPodGoThatNoLongerMatches) {
+TEST_F(ControllerTest, ReleasesAPodThatNoLongerMatches) {
   cluster_.Put("replicasets", NewReplicaSet("web", 3));
   StartController();
   ASSERT_TRUE(WaitForStatus(3));
@@ -313,7 +314,7 @@ TEST_F(ControllerTest, LetsAPodGoThatNoLongerMatches) {
   EXPECT_TRUE(cluster_.All("pods")[taken_out]["metadata"]["ownerReferences"].array().empty());
 }
 
-TEST_F(ControllerTest, MakesNoPodsForASetThatIsBeingDeletedOrGone) {
+TEST_F(ControllerTest, CreatesNoPodsForASetThatIsDeletedOrBeingDeleted) {
   JsonValue set = NewReplicaSet("web", 3);
   set.Member("metadata").Member("deletionTimestamp") = "2023-11-14T22:13:20Z";
   cluster_.Put("replicasets", set);
@@ -325,14 +326,14 @@ TEST_F(ControllerTest, MakesNoPodsForASetThatIsBeingDeletedOrGone) {
   const FakeCluster::Objects orphans = Owned("db");
   cluster_.Remove("replicasets", "shop/db");
   for (const auto& [key, pod] : orphans) cluster_.Remove("pods", key);
-  // A third set, to know that all of that has been looked at.
+  // When the third set has its pods, the other two have been synced.
   cluster_.Put("replicasets", NewReplicaSet("last", 1));
   ASSERT_TRUE(cluster_.WaitUntil([&] { return StatusOf("last")["replicas"].Int() == 1; }));
   StopController();
   EXPECT_EQ(cluster_.Asked("POST pods"), 3);
 }
 
-TEST_F(ControllerTest, WorksOnManySetsAtOnceWithoutAPodTooMany) {
+TEST_F(ControllerTest, SyncsManySetsAtOnceWithoutExtraPods) {
   for (int i = 0; i < 30; ++i) {
     cluster_.Put("replicasets", NewReplicaSet("set-" + std::to_string(i), 10));
   }
@@ -346,8 +347,8 @@ TEST_F(ControllerTest, WorksOnManySetsAtOnceWithoutAPodTooMany) {
   EXPECT_EQ(cluster_.Asked("DELETE pods"), 0);
 }
 
-TEST_F(ControllerTest, FinishesWhatItBeganWhenToldToStop) {
-  // In the middle of the batch that goes from the 8th to the 15th.
+TEST_F(ControllerTest, FinishesRunningSyncsWhenStopped) {
+  // In the middle of the batch with the 8th to the 15th pod.
   std::atomic<int> asked{0};
   cluster_.SetFault([&](const std::string& verb) -> std::optional<Response> {
     if (verb == "POST pods" && ++asked == 10) thread_.request_stop();
@@ -361,9 +362,9 @@ TEST_F(ControllerTest, FinishesWhatItBeganWhenToldToStop) {
   EXPECT_EQ(Events(), (Counts{{"SuccessfulCreate", 15}}));
 }
 
-TEST_F(ControllerTest, GivesUpRequestsUnderWayWhenItMayNoLongerWork) {
-  // The 10th is answered only when the controller has ended. The server goes on with those
-  // that were sent, so what it needs must outlive this function.
+TEST_F(ControllerTest, CancelsItsRequestsWhenAborted) {
+  // The 10th request is answered only after the controller has ended. The server still processes
+  // requests that were sent, so the objects that it needs must outlive this function.
   struct Shared {
     std::atomic<int> asked{0};
     std::promise<void> ended;
@@ -380,14 +381,14 @@ TEST_F(ControllerTest, GivesUpRequestsUnderWayWhenItMayNoLongerWork) {
   StartController();
   thread_.join();
   shared->ended.set_value();
-  // Seven were done, and of the rest no event tells: nobody knows what became of them.
+  // Seven pods were created. No event is recorded for the others, whose result is unknown.
   const Counts events = Events();
   EXPECT_GE(events.at("SuccessfulCreate"), 7);
   EXPECT_LE(events.at("SuccessfulCreate"), 9);
   EXPECT_FALSE(events.contains("FailedCreate"));
 }
 
-TEST_F(ControllerTest, DoesNotStartWhereThereAreNoReplicaSets) {
+TEST_F(ControllerTest, DoesNotStartIfTheServerHasNoReplicaSets) {
   const auto rest = herald::RestClient::Open(cluster_.config());
   ASSERT_TRUE(rest);
   EXPECT_TRUE(ReplicaSetController::CheckServer(*rest, {}).ok());

@@ -12,46 +12,46 @@
 
 namespace replicaset_controller {
 
-// Expectations remember what a controller has asked for and not seen yet.
+// Expectations store which changes a controller has requested but not yet seen in its informers.
 //
-// They exist because an informer's cache lags behind: a controller that has just created
-// 10 pods, and looks, may find 3 of them and create 7 again. So it writes down that it
-// expects 10 creations, the pod handlers tick them off as they see them, and until all are
-// seen the controller leaves that object alone:
+// They exist because an informer lags behind the server: a controller that has just created 10 pods
+// may see only 3 of them at its next sync and create 7 again. So it stores that it expects 10
+// creations. The pod handlers count the pods that they see. Until all are seen, the controller
+// creates and deletes nothing for that object:
 //
 //   sync: 10 missing  ->  ExpectCreations("ns/web", 10), 10 requests
 //   handler: a pod    ->  CreationObserved("ns/web")          ten times
 //   sync: Satisfied("ns/web")  ->  counts again
 //
-// What failed, or was not tried, is ticked off by the controller itself. Should a tick be
-// lost all the same, expectations expire, so that no object sleeps for ever.
+// The controller itself counts requests that failed or were not sent. Expectations expire, so that
+// an object is not blocked forever if a change is never seen.
 //
-// Deletions are told apart by the pod's key: a pod is seen going twice (when it gets its
-// deletionTimestamp, and when it is gone), and must count once.
+// Deletions are identified by the pod's key: a deletion is seen twice (when the pod gets its
+// deletionTimestamp and when it is removed) and must count once.
 //
 // Thread-safe.
 class Expectations {
  public:
-  // As upstream's ExpectationsTimeout: longer than any watch should lag.
+  // As upstream's ExpectationsTimeout: longer than a watch should lag.
   static constexpr std::chrono::minutes kTimeout{5};
 
   explicit Expectations(const herald::Clock& clock) : clock_(clock) {}
 
-  // Both replace what was expected before.
+  // Both replace earlier expectations.
   void ExpectCreations(std::string_view key, int count);
   void ExpectDeletions(std::string_view key, const std::vector<std::string>& pods);
-  // Nothing where nothing is expected.
+  // Do nothing if nothing is expected.
   void CreationObserved(std::string_view key, int count = 1);
   void DeletionObserved(std::string_view key, std::string_view pod);
 
-  // Everything was seen, nothing was expected, or the time is over.
+  // Whether everything was seen, nothing was expected, or the expectations have expired.
   bool Satisfied(std::string_view key) const;
-  // The object is gone; one of the same name starts anew.
+  // Removes the expectations of an object that was deleted.
   void Forget(std::string_view key);
 
  private:
   struct Expected {
-    int creations = 0;  // below 0: more was seen than asked for, as after an adoption
+    int creations = 0;  // negative if more was seen than requested, as after an adoption
     std::set<std::string, std::less<>> deletions;
     herald::SteadyTime since;
   };

@@ -20,20 +20,21 @@
 
 namespace replicaset_controller {
 
-// As much of an API server as a ReplicaSet controller talks to, over real HTTP on loopback:
-// pods and replicasets can be listed, watched, created, read, deleted; pods take the patches
-// of adoption and release, replicasets an update of their status. Tests change things
-// behind the controller's back, make requests fail, and hold back what watches tell.
+// The part of an API server that a ReplicaSet controller needs, over HTTP on loopback. It lists,
+// watches, creates, reads and deletes pods and replicasets, patches the owner of pods, and updates
+// the status of replicasets. Tests can change objects directly, make requests fail, and hold back
+// changes from watches.
 //
 // Thread-safe.
 class FakeCluster {
  public:
   using JsonValue = herald::JsonValue;
   using Objects = std::map<std::string, JsonValue>;  // by "namespace/name"
-  // What is answered instead; nothing: as usual. `verb` is "POST pods", "PUT replicasets/status".
+  // Returns another answer, or nothing for the normal one. `verb` is "POST pods" or "PUT
+  // replicasets/status".
   using Fault = std::function<std::optional<herald::http::Response>(const std::string& verb)>;
 
-  // Longer than anything takes here, on a machine that has other things to do.
+  // Longer than any test takes, even on a busy machine.
   static constexpr std::chrono::seconds kPatience{60};
 
   FakeCluster() {
@@ -62,7 +63,7 @@ class FakeCluster {
     const std::lock_guard lock(mu_);
     fault_ = std::move(fault);
   }
-  // Watches of pods tell nothing until it is let go.
+  // Holds back changes from watches of pods until they are released.
   void HoldPodWatches(bool held) {
     const std::lock_guard lock(mu_);
     held_ = held;
@@ -73,7 +74,7 @@ class FakeCluster {
     has_replica_sets_ = false;
   }
 
-  // Makes or changes an object, as somebody else would.
+  // Creates or changes an object, as another client would.
   void Put(const std::string& resource, JsonValue object) {
     const std::lock_guard lock(mu_);
     Store(resource, std::move(object));
@@ -100,7 +101,7 @@ class FakeCluster {
     const auto it = asked_.find(verb);
     return it != asked_.end() ? it->second : 0;
   }
-  // `condition` is asked after each request and each change, without the lock.
+  // `condition` is called after each request and each change, without the lock.
   bool WaitUntil(const std::function<bool()>& condition) {
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
     for (;;) {
@@ -141,11 +142,11 @@ class FakeCluster {
     std::size_t next = 0;  // of log_
     std::shared_ptr<herald::http::Responder> responder;
   };
-  struct Told {
+  struct LoggedChange {
     std::string resource;
     std::string frame;
   };
-  // "/api/v1/namespaces/shop/pods/web-1", taken apart.
+  // The parts of "/api/v1/namespaces/shop/pods/web-1".
   struct Target {
     std::string resource;
     std::string namespace_;
@@ -239,7 +240,7 @@ class FakeCluster {
     if (it == objects.end()) return Refusal(404, "NotFound", "not found");
     if (request.method == "GET") return Answer(200, it->second);
     if (request.method == "DELETE") {
-      // As a kubelet would be waited for: first the time, then the end.
+      // As with a kubelet: first the deletionTimestamp, then the deletion.
       JsonValue object = it->second;
       object.Member("metadata").Member("deletionTimestamp") = "2023-11-14T22:13:20Z";
       Store(target.resource, std::move(object));
@@ -309,10 +310,10 @@ class FakeCluster {
   bool held_ = false;
   bool has_replica_sets_ = true;
   std::map<std::string, Objects> objects_;
-  std::vector<Told> log_;  // a revision is the number of changes up to it
+  std::vector<LoggedChange> log_;  // a revision is the number of changes up to and including it
   std::vector<Watch> watches_;
   std::map<std::string, int> asked_;
-  std::unique_ptr<herald::http::Server> server_;  // last: its threads use the others
+  std::unique_ptr<herald::http::Server> server_;  // last, because its threads use the others
 };
 
 }  // namespace replicaset_controller

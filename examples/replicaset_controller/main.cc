@@ -1,13 +1,12 @@
-// A ReplicaSet controller: what kube-controller-manager does for ReplicaSets, written with
-// Herald's client and recorder.
+// A controller for ReplicaSets, as in kube-controller-manager, written with Herald's client and
+// recorder.
 //
 //   replicaset_controller --kubeconfig ~/.kube/config
 //
-// Of several copies one works; the others wait for its Lease. Ctrl-C stops it.
+// If several copies run, one works and the others wait for its Lease. Ctrl-C stops it.
 //
-// Read in this order: this file, controller.h, controller.cc, and then whichever of its
-// parts you want to know: expectations.h, claim.h, batches.h, ranking.h, status.h,
-// pod_control.h, where the events are.
+// Read this file first, then controller.h and controller.cc, then the parts: pod_control.h (which
+// records the events), expectations.h, claim.h, batches.h, ranking.h, status.h.
 #include <fmt/core.h>
 #include <getopt.h>
 #include <signal.h>
@@ -38,23 +37,23 @@ using herald::Result;
 using herald::Status;
 
 constexpr const char* kComponent = "replicaset-controller";
-// For events that are not written yet, and for the Lease, at the end.
+// How long to wait at the end for events that are not written yet.
 constexpr std::chrono::seconds kDrain{5};
 
 constexpr const char* kUsage = R"(usage: replicaset_controller [flags]
   --kubeconfig FILE   the API server; without it: $KUBECONFIG, the pod's service account,
                       ~/.kube/config
   --namespace NAME    work in this namespace only (all)
-  --concurrent-replicaset-syncs N   ReplicaSets worked on at once (5)
-  --kube-api-qps N    requests a second; 0: no limit (20)
-  --kube-api-burst N  how many may come at once (30)
-  --no-leader-elect   work at once: there is no other copy
+  --concurrent-replicaset-syncs N   ReplicaSets that are synced at the same time (5)
+  --kube-api-qps N    requests per second; 0: no limit (20)
+  --kube-api-burst N  requests at once (30)
+  --no-leader-elect   do not wait for the Lease; use it only if no other copy runs
   --leader-elect-resource-namespace NAME   of the Lease (kube-system)
   --leader-elect-resource-name NAME        of the Lease (herald-replicaset-controller)
-  --leader-elect-lease-duration S          until others take over (15)
-  --leader-elect-renew-deadline S          until a leader gives up (10)
-  --leader-elect-retry-period S            between two tries (2)
-  --log-events        log events as well as writing them
+  --leader-elect-lease-duration S          seconds until others take over (15)
+  --leader-elect-renew-deadline S          seconds until a leader gives up (10)
+  --leader-elect-retry-period S            seconds between attempts (2)
+  --log-events        log events in addition to writing them
 )";
 
 struct Flags {
@@ -81,10 +80,10 @@ int Fail(const std::string& why) {
   return 1;
 }
 
-bool ParseNumber(const char* text, int least, int* out) {
+bool ParseNumber(const char* string, int least, int* out) {
   char* end = nullptr;
-  const long number = std::strtol(text, &end, 10);
-  if (*text == '\0' || *end != '\0' || number < least || number > 1'000'000) return false;
+  const long number = std::strtol(string, &end, 10);
+  if (*string == '\0' || *end != '\0' || number < least || number > 1'000'000) return false;
   *out = static_cast<int>(number);
   return true;
 }
@@ -154,8 +153,8 @@ bool ParseFlags(int argc, char** argv, Flags* flags) {
   return optind == argc;
 }
 
-// Requests a stop when a signal comes. The signals are blocked in every thread, so they
-// wait for the one that asks for them.
+// Requests a stop when a signal arrives. The signals are blocked in all threads, so only the
+// thread in sigwait() gets them.
 class StopOnSignal {
  public:
   explicit StopOnSignal(std::stop_source* stop) {
@@ -170,7 +169,7 @@ class StopOnSignal {
     });
   }
   ~StopOnSignal() {
-    // One that has ended already leaves it pending, which does no harm.
+    // If the thread has already ended, this has no effect.
     pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
   }
@@ -182,7 +181,7 @@ class StopOnSignal {
   std::thread thread_;
 };
 
-// Unique among the copies: client-go's programs take the host's name and a random part.
+// Unique among the copies. Programs with client-go use the host name and a random part.
 std::string Identity() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -190,7 +189,7 @@ std::string Identity() {
   return fmt::format("{}_{}_{:x}", host.data(), getpid(), now);
 }
 
-// Waits until we lead, or are told to stop.
+// Waits until this process is the leader. Thread-safe.
 class Election {
  public:
   Status Start(const std::shared_ptr<herald::RestClient>& rest,
@@ -203,7 +202,7 @@ class Election {
     };
     options.on_stopped_leading = [lost] { lost->request_stop(); };
     options.on_new_leader = [](const std::string& identity) {
-      Log({.message = "The leader is known", .fields = {{"leader", identity}}});
+      Log({.message = "New leader", .fields = {{"leader", identity}}});
     };
     auto elector = herald::LeaderElector::Open(rest, std::move(options));
     if (!elector) return elector.error();
@@ -217,12 +216,12 @@ class Election {
     return changed_.wait(lock, stop, [this] { return leading_; });
   }
 
-  // The work is done.
+  // Releases the Lease. Call it after the controller has stopped.
   void End() {
     if (!elector_) return;
     if (const Status status = elector_->Resign(); !status.ok()) {
       Log({.level = LogLevel::kWarn,
-           .message = "The lease was not given back",
+           .message = "Failed to release the lease",
            .fields = {{"why", status.message()}}});
     }
   }
@@ -231,7 +230,7 @@ class Election {
   std::mutex mu_;
   std::condition_variable_any changed_;
   bool leading_ = false;                            // guarded by mu_
-  std::unique_ptr<herald::LeaderElector> elector_;  // last: its callbacks use the others
+  std::unique_ptr<herald::LeaderElector> elector_;  // last, because its callbacks use the others
 };
 
 int Main(int argc, char** argv) {
@@ -240,8 +239,8 @@ int Main(int argc, char** argv) {
     fmt::print(stderr, "{}", kUsage);
     return 2;
   }
-  std::stop_source stop;  // by a signal: what was begun is finished
-  std::stop_source lost;  // the lease: at once
+  std::stop_source stop;  // by a signal: running syncs are finished
+  std::stop_source lost;  // the lease is lost: requests are cancelled
   const StopOnSignal on_signal(&stop);
 
   const Result<herald::ClientConfig> config = herald::LoadConfig({.path = flags.kubeconfig});
@@ -251,8 +250,8 @@ int Main(int argc, char** argv) {
                                                        .burst = flags.burst,
                                                        .log = Log});
   if (!rest) return Fail(rest.error().message());
-  // Events and the Lease go their own way, so that neither waits behind 500 pods: a leader
-  // that cannot renew its Lease because it works so hard would lose it.
+  // Events and the Lease use a second client, so that they do not wait behind requests for 500
+  // pods: a busy leader could not renew its Lease in time and would lose it.
   const auto side_rest = herald::RestClient::Open(*config, {.user_agent = kComponent, .log = Log});
   if (!side_rest) return Fail(side_rest.error().message());
 
@@ -282,7 +281,7 @@ int Main(int argc, char** argv) {
 
   election.End();
   broadcaster.Shutdown(kDrain);
-  return lost.stop_requested() ? Fail("the lease was lost; start me again") : 0;
+  return lost.stop_requested() ? Fail("the lease was lost; restart the program") : 0;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ using herald::Result;
 using herald::Status;
 using herald::StatusReason;
 
-// The condition Ready, where it is True; null otherwise.
+// The condition Ready if it is True; otherwise null.
 const JsonValue* ReadyCondition(const Object& pod) {
   for (const JsonValue& condition : pod.json["status"]["conditions"].array()) {
     if (condition["type"].String() != "Ready") continue;
@@ -57,7 +57,7 @@ herald::StringMap LabelsOf(const Object& object) {
 }
 
 int WantedReplicas(const Object& replica_set) {
-  // The server fills in 1 where nothing was said.
+  // The server's default is 1.
   return static_cast<int>(replica_set.json["spec"]["replicas"].Int(1));
 }
 
@@ -87,7 +87,7 @@ Result<herald::LabelSelector> SelectorOf(const Object& replica_set) {
                     fmt::format("\"{}\" is not a valid label selector operator", op));
     }
   }
-  // An empty selector would pick every pod of the namespace, which nobody can mean.
+  // An empty selector would match every pod of the namespace, which cannot be intended.
   if (terms.empty()) return Status(StatusReason::kInvalid, "the selector is empty");
   std::string text;
   for (const std::string& term : terms) text += (text.empty() ? "" : ",") + term;

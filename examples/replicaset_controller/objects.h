@@ -14,21 +14,20 @@
 #include "herald/client/dynamic.h"
 #include "herald/client/json_value.h"
 
-// What this controller reads of ReplicaSets and Pods, which are plain JSON to the client.
-// Pure functions.
+// Reads members of ReplicaSets and Pods, which the client returns as JSON. Pure functions.
 namespace replicaset_controller {
 
 using herald::JsonValue;
 using herald::Object;
 
-// As informers hand them out: shared, never changed.
+// As informers return them: shared and immutable.
 using ObjectPtr = std::shared_ptr<const Object>;
 using Pods = std::vector<ObjectPtr>;
 
 // -- any object ---------------------------------------------------------------
 
-// The owner reference with controller: true; null where there is none. An object has at
-// most one, which the API server makes sure of.
+// The owner reference with controller: true; null if there is none. The API server ensures that an
+// object has at most one.
 const JsonValue* ControllerOf(const Object& object);
 bool IsControlledBy(const Object& object, const Object& owner);
 bool IsBeingDeleted(const Object& object);
@@ -38,22 +37,22 @@ herald::StringMap LabelsOf(const Object& object);
 
 int WantedReplicas(const Object& replica_set);
 int MinReadySeconds(const Object& replica_set);
-// Which pods it is about. An error where there is no selector, or one that the server
-// should not have let through: such a set picks no pod.
+// The selector for its pods. An error if there is no selector, or an invalid one that the server
+// should have rejected: such a set has no pods.
 herald::Result<herald::LabelSelector> SelectorOf(const Object& replica_set);
 
 // -- Pods ---------------------------------------------------------------------
 
-// Neither finished nor being deleted: it counts as a replica.
+// Whether the pod counts as a replica: it has not finished and is not being deleted.
 bool IsActive(const Object& pod);
 bool IsReady(const Object& pod);
-// Since when; the zero time where it is not ready, or does not say.
+// When the pod became ready; the zero time if it is not ready or the time is missing.
 herald::Time ReadySince(const Object& pod);
-// Ready for at least so long.
+// Whether the pod has been ready for at least `min_ready_seconds`.
 bool IsAvailable(const Object& pod, int min_ready_seconds, herald::WallTime now);
 
-// How long until the first of the pods that are ready, and not available yet, becomes
-// available; nothing where none will by itself.
+// The time until the first pod that is ready but not yet available becomes available; nothing if
+// there is no such pod.
 std::optional<std::chrono::nanoseconds> NextAvailable(const Pods& pods, int min_ready_seconds,
                                                       herald::WallTime now);
 

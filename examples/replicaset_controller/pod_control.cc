@@ -12,7 +12,7 @@ using herald::Result;
 using herald::Status;
 using herald::StatusReason;
 
-// Of metadata.name.
+// Limit of metadata.name.
 constexpr std::size_t kMaxNameBytes = 253;
 
 }  // namespace
@@ -26,7 +26,7 @@ JsonValue PodFromTemplate(const Object& replica_set) {
   for (const char* member : {"labels", "annotations", "finalizers"}) {
     if (from["metadata"].Has(member)) metadata.Member(member) = from["metadata"][member];
   }
-  // A dash looks better, if there is room for it.
+  // As upstream: with a dash, if the name does not become too long.
   const std::string& name = replica_set.name();
   metadata.Member("generateName") = name.size() < kMaxNameBytes ? name + "-" : name;
   metadata.Member("ownerReferences").MutableArray().push_back(ControllerReference(replica_set));

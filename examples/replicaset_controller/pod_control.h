@@ -13,22 +13,22 @@
 
 namespace replicaset_controller {
 
-// The pod that a set's template asks for; the server makes its name up from the set's.
+// The pod that the set's template describes. The server generates its name from the set's name.
 JsonValue PodFromTemplate(const Object& replica_set);
 
-// The namespace is going away: nothing can be created there any more, which is nobody's
-// fault and no news.
+// Whether a request failed because its namespace is being deleted. Nothing can be created there
+// any more. This is expected, so no event is recorded.
 bool IsNamespaceTerminating(const herald::Status& status);
 
-// A PodControl creates and deletes pods for ReplicaSets, and says so in events about the
-// set: SuccessfulCreate, FailedCreate, SuccessfulDelete, FailedDelete, in the words that
-// kubectl describe shows for the controller of Kubernetes.
+// A PodControl creates and deletes pods for ReplicaSets, and records events about the set:
+// SuccessfulCreate, FailedCreate, SuccessfulDelete, FailedDelete, with the messages of the
+// controller of Kubernetes.
 //
-// This is the whole of what a controller has to do with events: one line where something
-// has happened. What becomes of it (the same failure every second, a thousand pods at
-// once) is the recorder's business.
+// This is all that a controller has to do to record events: one line where something happens.
+// Herald merges and limits them, for example if the same failure occurs every second, or if a
+// thousand pods are created at once.
 //
-// Thread-safe. Calls end with kCancelled once `abort` is requested; no event tells of that.
+// Thread-safe. Requests end with kCancelled after `abort` was requested, without an event.
 class PodControl {
  public:
   PodControl(std::shared_ptr<herald::RestClient> rest, herald::Recorder recorder,
@@ -39,10 +39,10 @@ class PodControl {
 
   // Both return at once and call back on the RestClient's thread.
   void Create(const ObjectPtr& replica_set, Done done) const;
-  // A pod that is gone already is a kNotFound, without an event.
+  // kNotFound, without an event, if the pod does not exist any more.
   void Delete(const ObjectPtr& replica_set, const std::string& pod, Done done) const;
 
-  // A strategic merge patch; waits.
+  // Sends a strategic merge patch. Blocks.
   herald::Status Patch(const Object& pod, const JsonValue& patch) const;
 
  private:

@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::string_view kDeletionCost = "controller.kubernetes.io/pod-deletion-cost";
 
-// Anything but a plain 32-bit number counts as 0: "+1" and "007" are none, either.
+// Anything but a plain 32-bit number counts as 0, also "+1" and "007".
 std::int64_t DeletionCost(const Object& pod) {
-  const std::string& text = pod.json["metadata"]["annotations"][kDeletionCost].String();
-  const bool starts_well = text == "0" || (!text.empty() && (text[0] == '-' || text[0] > '0'));
+  const std::string& value = pod.json["metadata"]["annotations"][kDeletionCost].String();
+  const bool starts_well = value == "0" || (!value.empty() && (value[0] == '-' || value[0] > '0'));
   std::int32_t cost = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cost);
-  return starts_well && error == std::errc() && end == text.data() + text.size() ? cost : 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), cost);
+  return starts_well && error == std::errc() && end == value.data() + value.size() ? cost : 0;
 }
 
 int PhaseOrdinal(const std::string& phase) {
@@ -30,8 +30,8 @@ int PhaseOrdinal(const std::string& phase) {
   return phase == "Unknown" ? 1 : 0;
 }
 
-// 0 for no time at all, which goes first, 1 for what is not past yet, and one more for each
-// doubling of the age in nanoseconds.
+// 0 for the zero time, 1 for a time in the future, and one more for each doubling of the age in
+// nanoseconds. A smaller rank is deleted first.
 int AgeRank(const herald::Time& time, herald::WallTime now) {
   if (time.is_zero()) return 0;
   const auto age = static_cast<double>((now - time.ToWallTime()).count());
@@ -44,7 +44,7 @@ std::pair<std::int64_t, std::int64_t> Restarts(const Object& pod) {
   for (const JsonValue& container : status["containerStatuses"].array()) {
     most.first = std::max(most.first, container["restartCount"].Int());
   }
-  // A sidecar is an init container that is always started again.
+  // A sidecar is an init container that is always restarted.
   std::set<std::string_view> sidecars;
   for (const JsonValue& container : pod.json["spec"]["initContainers"].array()) {
     if (container["restartPolicy"].String() == "Always") {
@@ -59,13 +59,13 @@ std::pair<std::int64_t, std::int64_t> Restarts(const Object& pod) {
   return most;
 }
 
-// The rules as members in their order: the smaller one goes first.
+// The rules as members in their order. The pod with the smaller rank is deleted first.
 struct Rank {
   bool assigned = false;
   int phase = 0;
   bool ready = false;
   std::int64_t cost = 0;
-  int fewer_on_node = 0;  // negated, because more goes first; so are the restarts
+  int fewer_on_node = 0;  // negated, because more is deleted first; so are the restarts
   int ready_age = 0;
   std::int64_t restarts = 0;
   std::int64_t sidecar_restarts = 0;

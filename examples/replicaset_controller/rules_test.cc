@@ -1,4 +1,4 @@
-// The rules of the controller, one at a time, without a server.
+// Tests the rules of the controller one by one, without a server.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ Object ReplicaSet(const std::string& spec =
   return set;
 }
 
-// A running pod that has been ready for an hour, unless told otherwise.
+// A running pod that has been ready for an hour. Tests change it.
 Object Pod(const std::string& name, const std::function<void(JsonValue&)>& change = {}) {
   Object pod;
   pod.json = Json(R"({"apiVersion":"v1","kind":"Pod","spec":{"nodeName":"n1"},"status":{"phase":)"
@@ -99,7 +99,7 @@ void SetDeleted(JsonValue& object) {
 TEST(Selector, ReadsLabelsAndExpressions) {
   struct Row {
     const char* selector;
-    const char* text;  // empty: refused
+    const char* text;  // empty: rejected
   };
   for (const Row& row : std::vector<Row>{
            {R"({"matchLabels":{"a":"1","b":""}})", "a=1,b="},
@@ -154,7 +154,7 @@ TEST(Pod, BecomesAvailableWhenItHasBeenReadyForLongEnough) {
   }
 }
 
-TEST(Pod, TheNextToBecomeAvailableDecidesWhenToLookAgain) {
+TEST(Pod, ReturnsTheTimeUntilTheNextPodBecomesAvailable) {
   const auto ready_for = [](int s) {
     return Shared(Pod("a", [&](JsonValue& p) { SetReady(p, "True", Ago(seconds(s))); }));
   };
@@ -173,7 +173,7 @@ class ExpectationsTest : public ::testing::Test {
   Expectations expectations_{clock_};
 };
 
-TEST_F(ExpectationsTest, HoldUntilEveryCreationIsSeen) {
+TEST_F(ExpectationsTest, AreFulfilledWhenEveryCreationIsSeen) {
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
   expectations_.ExpectCreations("shop/web", 3);
   EXPECT_FALSE(expectations_.Satisfied("shop/web"));
@@ -185,7 +185,7 @@ TEST_F(ExpectationsTest, HoldUntilEveryCreationIsSeen) {
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
 }
 
-TEST_F(ExpectationsTest, AreLoweredByWhatFailed) {
+TEST_F(ExpectationsTest, AreLoweredByFailedRequests) {
   expectations_.ExpectCreations("shop/web", 10);
   expectations_.CreationObserved("shop/web", 9);
   EXPECT_FALSE(expectations_.Satisfied("shop/web"));
@@ -193,7 +193,7 @@ TEST_F(ExpectationsTest, AreLoweredByWhatFailed) {
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
 }
 
-TEST_F(ExpectationsTest, CountADeletionOnceThoughItIsSeenTwice) {
+TEST_F(ExpectationsTest, CountADeletionOnceIfItIsSeenTwice) {
   expectations_.ExpectDeletions("shop/web", {"shop/a", "shop/b"});
   expectations_.DeletionObserved("shop/web", "shop/a");
   expectations_.DeletionObserved("shop/web", "shop/a");
@@ -209,16 +209,16 @@ TEST_F(ExpectationsTest, ExpireAfterFiveMinutes) {
   EXPECT_FALSE(expectations_.Satisfied("shop/web"));
   clock_.Advance(std::chrono::nanoseconds(1));
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
-  // New ones start their own time.
+  // New expectations start a new timeout.
   expectations_.ExpectDeletions("shop/web", {"shop/a"});
   EXPECT_FALSE(expectations_.Satisfied("shop/web"));
 }
 
-TEST_F(ExpectationsTest, AreForgottenWithTheirObject) {
+TEST_F(ExpectationsTest, AreDeletedWithTheirObject) {
   expectations_.ExpectCreations("shop/web", 1);
   expectations_.Forget("shop/web");
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
-  expectations_.CreationObserved("shop/web");  // late, and of no consequence
+  expectations_.CreationObserved("shop/web");  // late; has no effect
   EXPECT_TRUE(expectations_.Satisfied("shop/web"));
 }
 
@@ -227,7 +227,7 @@ TEST_F(ExpectationsTest, AreForgottenWithTheirObject) {
 TEST(SlowStart, DoublesItsBatchesUntilOneFails) {
   struct Row {
     int count;
-    int fails_at;  // the number of the call; -1: none
+    int fails_at;  // the number of the request that fails; -1: none
     int started;
     int succeeded;
   };
@@ -253,7 +253,7 @@ TEST(SlowStart, DoublesItsBatchesUntilOneFails) {
 }
 
 TEST(SlowStart, WaitsForAWholeBatchBeforeTheNext) {
-  // Ends come from another thread, and out of order.
+  // Requests end on another thread and out of order.
   std::vector<std::jthread> threads;
   std::atomic<int> running{0};
   std::atomic<int> most{0};
@@ -268,7 +268,7 @@ TEST(SlowStart, WaitsForAWholeBatchBeforeTheNext) {
   EXPECT_LE(most, 8);
 }
 
-TEST(SlowStart, StartsNoNewBatchOnceToldToStop) {
+TEST(SlowStart, StartsNoNewBatchAfterAStop) {
   std::stop_source stop;
   int started = 0;
   const SlowStartResult result = SlowStart(
@@ -286,7 +286,7 @@ TEST(SlowStart, StartsNoNewBatchOnceToldToStop) {
 
 // -- adoption -------------------------------------------------------------------
 
-TEST(Claim, FollowsTheOwnerTheLabelsAndWhatIsBeingDeleted) {
+TEST(Claim, DependsOnOwnerLabelsAndDeletion) {
   struct Row {
     const char* owner;  // of the pod; empty: none
     bool matches;
@@ -294,17 +294,17 @@ TEST(Claim, FollowsTheOwnerTheLabelsAndWhatIsBeingDeleted) {
     bool pod_deleted;
     Claim claim;
   };
-  for (const Row& row :
-       std::vector<Row>{{"set-uid", true, false, false, Claim::kOwned},
-                        {"set-uid", true, true, false, Claim::kOwned},  // needs no deed
-                        {"set-uid", false, false, false, Claim::kRelease},
-                        {"set-uid", false, true, false, Claim::kNone},    // the garbage collector's
-                        {"other-uid", true, false, false, Claim::kNone},  // no theft
-                        {"other-uid", false, false, false, Claim::kNone},
-                        {"", true, false, false, Claim::kAdopt},
-                        {"", false, false, false, Claim::kNone},
-                        {"", true, true, false, Claim::kNone},
-                        {"", true, false, true, Claim::kNone}}) {
+  for (const Row& row : std::vector<Row>{
+           {"set-uid", true, false, false, Claim::kOwned},
+           {"set-uid", true, true, false, Claim::kOwned},  // no patch needed
+           {"set-uid", false, false, false, Claim::kRelease},
+           {"set-uid", false, true, false, Claim::kNone},    // the garbage collector deletes it
+           {"other-uid", true, false, false, Claim::kNone},  // has another controller
+           {"other-uid", false, false, false, Claim::kNone},
+           {"", true, false, false, Claim::kAdopt},
+           {"", false, false, false, Claim::kNone},
+           {"", true, true, false, Claim::kNone},
+           {"", true, false, true, Claim::kNone}}) {
     Object set = ReplicaSet();
     if (row.set_deleted) SetDeleted(set.json);
     const Object pod = Pod("a", [&](JsonValue& p) {
@@ -324,7 +324,7 @@ TEST(Claim, IsNotMadeAcrossNamespaces) {
   EXPECT_EQ(DecideClaim(set, *SelectorOf(set), pod), Claim::kNone);
 }
 
-TEST(Claim, PatchesNameThePodTheyMean) {
+TEST(Claim, PatchesContainTheUidOfThePod) {
   const Object set = ReplicaSet();
   const Object pod = Pod("a");
   EXPECT_EQ(AdoptionPatch(set, pod).ToString(),
@@ -344,7 +344,7 @@ Words Names(const Pods& pods) {
   return names;
 }
 
-TEST(Ranking, EachRuleDecidesWhereTheOnesBeforeItDoNot) {
+TEST(Ranking, EachRuleDecidesIfAllRulesBeforeItAreEqual) {
   const auto cost = [](const char* value) {
     return [value](JsonValue& p) {
       p.Member("metadata")
@@ -376,8 +376,8 @@ TEST(Ranking, EachRuleDecidesWhereTheOnesBeforeItDoNot) {
   };
   struct Row {
     const char* rule;
-    std::function<void(JsonValue&)> first;   // goes before ...
-    std::function<void(JsonValue&)> second;  // ... this one
+    std::function<void(JsonValue&)> first;   // changes the pod that is deleted first
+    std::function<void(JsonValue&)> second;  // changes the other pod
   };
   const std::vector<Row> rows{
       {"not assigned", [](JsonValue& p) { p.Member("spec").Erase("nodeName"); }, {}},
@@ -403,7 +403,7 @@ TEST(Ranking, EachRuleDecidesWhereTheOnesBeforeItDoNot) {
   for (const Row& row : rows) {
     const ObjectPtr a = Shared(Pod("a", row.first));
     const ObjectPtr b = Shared(Pod("b", row.second));
-    // Two more on one node than on the other.
+    // One node has two pods more than the other.
     const Pods related{a, b, Shared(Pod("c", node("crowded"))), Shared(Pod("d", node("crowded")))};
     EXPECT_EQ(Names(PodsToDelete({b, a}, related, 1, kNow)), Words{"a"}) << row.rule;
     EXPECT_EQ(Names(PodsToDelete({a, b}, related, 1, kNow)), Words{"a"}) << row.rule;
@@ -413,7 +413,7 @@ TEST(Ranking, EachRuleDecidesWhereTheOnesBeforeItDoNot) {
     for (std::size_t weak = strong + 1; weak < rows.size(); ++weak) {
       const auto both = [](const auto& x, const auto& y) {
         return [&x, &y](JsonValue& p) {
-          // The stronger last, so that it wins where both change the same thing.
+          // The stronger rule is applied last, so that it wins if both change the same member.
           if (y) y(p);
           if (x) x(p);
         };
@@ -428,7 +428,7 @@ TEST(Ranking, EachRuleDecidesWhereTheOnesBeforeItDoNot) {
   }
 }
 
-TEST(Ranking, PodsOnTheirWayOutDoNotCrowdANode) {
+TEST(Ranking, DoesNotCountInactivePodsOnANode) {
   const ObjectPtr a = Shared(Pod("a"));
   const ObjectPtr b =
       Shared(Pod("b", [](JsonValue& p) { p.Member("spec").Member("nodeName") = "n2"; }));
@@ -438,16 +438,16 @@ TEST(Ranking, PodsOnTheirWayOutDoNotCrowdANode) {
       if (deleted) SetDeleted(p);
     }));
   };
-  // n1 looks fuller only as long as the dead are counted.
+  // n1 has more pods than n2 only if inactive pods are counted.
   EXPECT_EQ(
       Names(PodsToDelete(
           {a, b}, {a, b, on("c", "n1", true), on("d", "n1", true), on("e", "n2", false)}, 1, kNow)),
       Words{"b"});
 }
 
-TEST(Ranking, OrdersTheSameWhateverTheOrderTheyComeIn) {
-  // Many pods that differ in several ways and are alike in others: a comparison that is no
-  // order would show.
+TEST(Ranking, DoesNotDependOnTheInitialOrder) {
+  // Many pods that are equal in some rules and differ in others. A comparison that is not a strict
+  // order would give different results.
   Pods pods;
   for (int i = 0; i < 200; ++i) {
     pods.push_back(Shared(Pod("p" + std::to_string(i), [i](JsonValue& p) {
@@ -466,7 +466,7 @@ TEST(Ranking, OrdersTheSameWhateverTheOrderTheyComeIn) {
 
 // -- status ---------------------------------------------------------------------
 
-TEST(ReplicaSetStatus, CountsWhatThereIs) {
+TEST(ReplicaSetStatus, CountsPodsByState) {
   Object set = ReplicaSet();
   set.json.Member("spec").Member("minReadySeconds") = 30;
   const Pods active{
@@ -477,11 +477,11 @@ TEST(ReplicaSetStatus, CountsWhatThereIs) {
       Shared(Pod("starting", [](JsonValue& p) { SetReady(p, "False", ""); }))};
   EXPECT_EQ(CalculateStatus(set, active, Status(), kNow).ToString(),
             R"({"availableReplicas":1,"fullyLabeledReplicas":1,"readyReplicas":2,"replicas":3})");
-  // What is 0 is left out, as the server does it.
+  // Counts of 0 are omitted, as by the server.
   EXPECT_EQ(CalculateStatus(set, {}, Status(), kNow).ToString(), R"({"replicas":0})");
 }
 
-TEST(ReplicaSetStatus, TellsOfAFailureUntilItIsOver) {
+TEST(ReplicaSetStatus, HasAFailureConditionUntilTheFailureIsOver) {
   Object set = ReplicaSet();
   set.json.Member("status") = Json(
       R"({"replicas":0,"observedGeneration":2,"conditions":[{"type":"Other","status":"True"}]})");
@@ -493,7 +493,7 @@ TEST(ReplicaSetStatus, TellsOfAFailureUntilItIsOver) {
             R"("type":"ReplicaFailure"}])");
   EXPECT_FALSE(HasStatus(set, failed));
 
-  // It fails again, in other words: the first ones stay, and nothing is written.
+  // It fails again with another message: the first message is kept, and nothing is written.
   set.json.Member("status") = failed;
   const Status again(StatusReason::kForbidden, "exceeded quota once more");
   EXPECT_EQ(CalculateStatus(set, {}, again, kNow + hours(1)), failed);
@@ -503,27 +503,27 @@ TEST(ReplicaSetStatus, TellsOfAFailureUntilItIsOver) {
             R"([{"status":"True","type":"Other"}])");
 }
 
-TEST(ReplicaSetStatus, SaysThatTheDeletionFailedWhereThereAreTooMany) {
+TEST(ReplicaSetStatus, ReportsAFailedDeletionIfThereAreTooManyPods) {
   Object set = ReplicaSet(R"({"replicas":0})");
   const JsonValue status =
       CalculateStatus(set, {Shared(Pod("a"))}, Status(StatusReason::kForbidden, "no"), kNow);
   EXPECT_EQ(status["conditions"].At(0)["reason"].String(), "FailedDelete");
 }
 
-TEST(ReplicaSetStatus, IsWrittenAnewForANewGeneration) {
+TEST(ReplicaSetStatus, IsWrittenAgainForANewGeneration) {
   Object set = ReplicaSet();
   set.json.Member("status") = Json(R"({"replicas":0,"observedGeneration":1})");
   EXPECT_FALSE(HasStatus(set, CalculateStatus(set, {}, Status(), kNow)));
   set.json.Member("status").Member("observedGeneration") = 2;
   EXPECT_TRUE(HasStatus(set, CalculateStatus(set, {}, Status(), kNow)));
-  // A count that only other controllers keep is not ours to compare.
+  // terminatingReplicas is not compared: this controller does not write it.
   set.json.Member("status").Member("terminatingReplicas") = 0;
   EXPECT_TRUE(HasStatus(set, CalculateStatus(set, {}, Status(), kNow)));
 }
 
 // -- new pods -------------------------------------------------------------------
 
-TEST(NewPod, IsWhatTheTemplateSaysAndOwnedByTheSet) {
+TEST(NewPod, FollowsTheTemplateAndIsOwnedByTheSet) {
   Object set = ReplicaSet();
   JsonValue& meta = set.json.Member("spec").Member("template").Member("metadata");
   meta.Member("annotations").Member("note") = "x";

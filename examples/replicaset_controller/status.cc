@@ -46,7 +46,7 @@ JsonValue CalculateStatus(const Object& replica_set, const Pods& active,
   SetCount("fullyLabeledReplicas", fully_labeled, &status);
   SetCount("readyReplicas", ready, &status);
   SetCount("availableReplicas", available, &status);
-  // Servers have it only behind a feature gate and would drop ours: then it would never match.
+  // Servers drop this member unless a feature gate is enabled, so the status would never match.
   status.Erase("terminatingReplicas");
 
   JsonValue::Array conditions = status["conditions"].array();
@@ -54,8 +54,8 @@ JsonValue CalculateStatus(const Object& replica_set, const Pods& active,
   if (error.ok()) {
     std::erase_if(conditions, IsFailure);
   } else if (!failed_before) {
-    // The first failure stays: each try would word it anew, and each update of the status
-    // would be one more write for nothing.
+    // The first failure is kept. Otherwise each retry with another message would cause an update
+    // of the status.
     const int missing = WantedReplicas(replica_set) - static_cast<int>(active.size());
     JsonValue condition;
     condition.Member("type") = kReplicaFailure;
@@ -74,10 +74,10 @@ JsonValue CalculateStatus(const Object& replica_set, const Pods& active,
 }
 
 bool HasStatus(const Object& replica_set, const JsonValue& status) {
-  JsonValue there = replica_set.json["status"];
-  there.Erase("terminatingReplicas");
-  return there == status &&
-         replica_set.json["metadata"]["generation"].Int() == there["observedGeneration"].Int();
+  JsonValue current = replica_set.json["status"];
+  current.Erase("terminatingReplicas");
+  return current == status &&
+         replica_set.json["metadata"]["generation"].Int() == current["observedGeneration"].Int();
 }
 
 }  // namespace replicaset_controller

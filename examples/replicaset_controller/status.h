@@ -6,17 +6,16 @@
 
 namespace replicaset_controller {
 
-// What status the set should have: how many replicas there are, how many of them have all
-// labels of the template, are ready, are available; and the condition ReplicaFailure for as
-// long as pods cannot be created or deleted. `active` are the set's pods as they were when
-// `error` (of creating or deleting) came about. observedGeneration stays as it is.
+// Returns the status that the set should have: the number of its replicas, how many of them have
+// all labels of the template, are ready, and are available; and the condition ReplicaFailure as
+// long as pods cannot be created or deleted. `error` is the result of creating and deleting pods,
+// and `active` are the set's pods before that. observedGeneration is not changed.
 //
-// Written as the server writes it, where counts of 0 are left out. Pure.
+// As the server does, it omits counts of 0. A pure function.
 JsonValue CalculateStatus(const Object& replica_set, const Pods& active,
                           const herald::Status& error, herald::WallTime now);
 
-// Whether the server has that status already, for this generation of the set: then nothing
-// needs to be written.
+// Whether the set already has that status for its current generation, so that no update is needed.
 bool HasStatus(const Object& replica_set, const JsonValue& status);
 
 }  // namespace replicaset_controller

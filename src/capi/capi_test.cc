@@ -1,4 +1,4 @@
-// The C interface, through nothing but its header and the shared library.
+// Tests the C interface only through its header and the shared library.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -31,7 +31,7 @@ namespace {
 
 using nlohmann::json;
 
-// Longer than anything here takes, so that only a failure waits for it.
+// Longer than any test takes. Only a test that fails waits so long.
 constexpr std::uint64_t kPatienceMs = 60'000;
 
 template <typename T>
@@ -64,18 +64,18 @@ herald_reference Pod(const char* name = "web-0") {
   return pod;
 }
 
-// A request as the sink's function saw it.
+// A copy of the request that the sink's function got.
 struct Seen {
   std::string method, path, content_type, body, api_version, namespace_, name;
 };
 
-// Stands for the API server: remembers requests and answers as it is told. The answers
-// come from the sink's thread, the questions from the test's.
+// A fake API server: stores requests and answers with a function of the test. It is called on the
+// sink's thread and read on the test's thread. Thread-safe.
 class Server {
  public:
   using Answer = std::function<int(const herald_request&, herald_answer*)>;
 
-  // Nobody answers for the first time: every request is taken as it is.
+  // Without a function every request succeeds.
   explicit Server(Answer answer = nullptr) : answer_(std::move(answer)) {
     sink_.reset(herald_sink_from_function(&Server::Write, this));
   }
@@ -113,10 +113,10 @@ class Server {
   std::mutex mu_;
   std::condition_variable came_;
   std::vector<Seen> seen_;
-  Owned<herald_sink> sink_;  // last: its thread uses all above
+  Owned<herald_sink> sink_;  // last, because its thread uses the members above
 };
 
-// Holds up whoever passes until it is opened.
+// Blocks threads until it is opened. Thread-safe.
 class Barrier {
  public:
   void Pass() {
@@ -142,7 +142,7 @@ class Barrier {
   bool open_ = false;
 };
 
-// Keeps log lines and log entries.
+// Stores log lines and log entries. Thread-safe.
 class Log {
  public:
   static void Line(void* user_data, const char* line) { static_cast<Log*>(user_data)->Add(line); }
@@ -176,7 +176,7 @@ class Log {
   std::vector<std::string> lines_;
 };
 
-// The usual three, in the order in which they should be freed. Retries come at once.
+// A recorder, a broadcaster and a sink, freed in the recommended order. Retries have no delay.
 struct Pipeline {
   static herald_recording_options Recording(std::uint32_t max_tries = 3) {
     auto recording = Sized<herald_recording_options>();
@@ -261,7 +261,7 @@ TEST(CapiTest, WritesAnEventAndAccountsForIt) {
   EXPECT_EQ(stats.outcomes[HERALD_OUTCOME_WRITTEN], 1u);
 }
 
-TEST(CapiTest, WritesEverythingThatAnEventCanSay) {
+TEST(CapiTest, WritesAllMembersOfAnEvent) {
   Server server;
   Pipeline pipeline(server, HERALD_API_EVENTS_V1);
   const herald_reference pod = Pod();
@@ -298,7 +298,7 @@ TEST(CapiTest, WritesEverythingThatAnEventCanSay) {
             json({{"example.com/a", "2"}, {"example.com/b", ""}}));
 }
 
-TEST(CapiTest, PatchesUnderTheNameThatTheServerGave) {
+TEST(CapiTest, PatchesTheNameThatTheServerAssigned) {
   Server server([](const herald_request& request, herald_answer* answer) {
     json event = json::parse(request.body);
     event["metadata"]["name"] = "given by/the server";
@@ -323,7 +323,7 @@ TEST(CapiTest, PatchesUnderTheNameThatTheServerGave) {
   EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_MERGED], 1u);
 }
 
-TEST(CapiTest, JudgesTheServersAnswers) {
+TEST(CapiTest, MapsTheServersAnswersToOutcomes) {
   struct Scenario {
     const char* name;
     int result;  // of the sink's function
@@ -344,9 +344,9 @@ TEST(CapiTest, JudgesTheServersAnswers) {
        nullptr},
       {"an Event without a name", 0, 201, "{}", nullptr, nullptr, HERALD_OUTCOME_WRITTEN, 1,
        nullptr},
-      {"nobody answers", -7, 200, nullptr, nullptr, nullptr, HERALD_OUTCOME_GAVE_UP, 3,
+      {"no answer", -7, 200, nullptr, nullptr, nullptr, HERALD_OUTCOME_GAVE_UP, 3,
        "the sink's function returned -7"},
-      {"nobody answers, and why", 1, 200, nullptr, nullptr, "no route to host",
+      {"no answer, with a message", 1, 200, nullptr, nullptr, "no route to host",
        HERALD_OUTCOME_GAVE_UP, 3, "no route to host"},
       {"500", 0, 500, nullptr, nullptr, nullptr, HERALD_OUTCOME_GAVE_UP, 3,
        "InternalError (500): an error on the server"},
@@ -394,8 +394,8 @@ TEST(CapiTest, JudgesTheServersAnswers) {
   }
 }
 
-TEST(CapiTest, GetsOverAServerThatFailsFirst) {
-  int failures = 2;  // the sink's thread's alone
+TEST(CapiTest, RetriesWhenTheServerFailsAtFirst) {
+  int failures = 2;  // used only on the sink's thread
   Server server([&](const herald_request&, herald_answer* answer) {
     return failures-- > 0 ? 1 : static_cast<int>(herald_answer_set(answer, 201, nullptr, 0));
   });
@@ -413,15 +413,15 @@ TEST(CapiTest, WaitsAsLongAsTheServerAsks) {
   });
   Pipeline pipeline(server);
   pipeline.Record();
-  // Without the header the next try would come within a millisecond, and the third
-  // would be the last.
+  // Without Retry-After the next attempt would follow within a millisecond, and the third would be
+  // the last.
   std::uint64_t in_flight = 0;
   EXPECT_EQ(herald_broadcaster_flush(pipeline.broadcaster.get(), 20, &in_flight), HERALD_TIMED_OUT);
   EXPECT_EQ(in_flight, 1u);
   EXPECT_LE(server.seen().size(), 1u);
 }
 
-TEST(CapiTest, CatchesWhatCallbacksThrow) {
+TEST(CapiTest, CatchesExceptionsOfCallbacks) {
   Server server([](const herald_request&, herald_answer*) -> int {
     throw std::runtime_error("out of paper");
   });
@@ -450,7 +450,7 @@ TEST(CapiTest, LogsEachEventAsALine) {
   EXPECT_NE(lines[1].find("'Killing' two"), std::string::npos) << lines[1];
 }
 
-TEST(CapiTest, CountsWhatCannotBeAnEvent) {
+TEST(CapiTest, CountsInvalidEvents) {
   Server server;
   Pipeline pipeline(server);
   const herald_reference pod = Pod();
@@ -463,7 +463,7 @@ TEST(CapiTest, CountsWhatCannotBeAnEvent) {
   EXPECT_EQ(server.seen().size(), 0u);
 }
 
-TEST(CapiTest, CountsWhatIsRecordedWithoutASink) {
+TEST(CapiTest, CountsEventsWithoutASink) {
   const Owned<herald_broadcaster> broadcaster(herald_broadcaster_new(nullptr));
   auto options = Sized<herald_recorder_options>();
   options.component = "node-agent";
@@ -474,7 +474,7 @@ TEST(CapiTest, CountsWhatIsRecordedWithoutASink) {
   EXPECT_EQ(herald_broadcaster_without_sink(broadcaster.get()), 1u);
 }
 
-TEST(CapiTest, RefusesNullWhereSomethingIsNeeded) {
+TEST(CapiTest, RejectsNullForRequiredArguments) {
   Server server;
   Pipeline pipeline(server);
   herald_broadcaster* const broadcaster = pipeline.broadcaster.get();
@@ -500,7 +500,7 @@ TEST(CapiTest, RefusesNullWhereSomethingIsNeeded) {
     const char* error;
     std::function<int()> make;
   };
-  // A function that makes something counts as refused if it made nothing.
+  // Functions that return an object return NULL on an error.
   const auto made = [](const void* object) {
     return object == nullptr ? HERALD_INVALID_ARGUMENT : HERALD_OK;
   };
@@ -541,7 +541,7 @@ TEST(CapiTest, RefusesNullWhereSomethingIsNeeded) {
        }},
       {"broadcaster is NULL", [&] { return made(herald_recorder_new(nullptr, &no_component)); }},
       {"options is NULL", [&] { return made(herald_recorder_new(broadcaster, nullptr)); }},
-      {"options.component is empty",
+      {"options.component must not be empty",
        [&] { return made(herald_recorder_new(broadcaster, &no_component)); }},
       {"recorder is NULL",
        [&] { return herald_recorder_event(nullptr, &pod, HERALD_NORMAL, "r", "m"); }},
@@ -574,11 +574,11 @@ TEST(CapiTest, RefusesNullWhereSomethingIsNeeded) {
   EXPECT_EQ(pipeline.Stats().recorded, 0u);
 }
 
-TEST(CapiTest, RefusesValuesThatMeanNothing) {
+TEST(CapiTest, RejectsInvalidValues) {
   Server server([](const herald_request&, herald_answer* answer) {
     for (const int code : {-1, 0, 99, 600}) {
       EXPECT_EQ(herald_answer_set(answer, code, nullptr, 0), HERALD_INVALID_ARGUMENT);
-      EXPECT_EQ(LastError(), std::to_string(code) + " is not an HTTP code");
+      EXPECT_EQ(LastError(), "invalid code " + std::to_string(code) + ": must be from 100 to 599");
     }
     EXPECT_EQ(herald_answer_set(answer, 200, nullptr, 1), HERALD_INVALID_ARGUMENT);
     EXPECT_EQ(LastError(), "body is NULL");
@@ -593,20 +593,20 @@ TEST(CapiTest, RefusesValuesThatMeanNothing) {
   recorder.component = "c";
   recorder.api = 2;
   EXPECT_EQ(herald_recorder_new(pipeline.broadcaster.get(), &recorder), nullptr);
-  EXPECT_EQ(LastError(), "options.api is 2");
+  EXPECT_EQ(LastError(), "invalid options.api 2: must be a herald_api");
   const Owned<herald_api_choice> choice(herald_api_choice_new());
   EXPECT_EQ(herald_api_choice_set(choice.get(), -1), HERALD_INVALID_ARGUMENT);
-  EXPECT_EQ(LastError(), "api is -1");
+  EXPECT_EQ(LastError(), "invalid api -1: must be a herald_api");
   auto stats = Sized<herald_stats>();
   EXPECT_EQ(herald_broadcaster_stats(pipeline.broadcaster.get(), 1, &stats), HERALD_NOT_FOUND);
-  EXPECT_EQ(LastError(), "there is no sink 1; 1 were started");
+  EXPECT_EQ(LastError(), "sink 1 does not exist: 1 were started");
   auto broadcaster = Sized<herald_broadcaster_options>();
   broadcaster.reserved = 1;
   EXPECT_EQ(herald_broadcaster_new(&broadcaster), nullptr);
-  EXPECT_EQ(LastError(), "options.reserved is not 0");
+  EXPECT_EQ(LastError(), "options.reserved must be 0");
 }
 
-TEST(CapiTest, UnderstandsStructsOfOtherVersions) {
+TEST(CapiTest, ReadsStructsOfOtherVersions) {
   struct Later {
     herald_recorder_options known = Sized<herald_recorder_options>();
     std::uint64_t unknown = 0;
@@ -621,13 +621,13 @@ TEST(CapiTest, UnderstandsStructsOfOtherVersions) {
   EXPECT_NE(Owned<herald_recorder>(herald_recorder_new(broadcaster, &later.known)), nullptr);
   later.unknown = 1;
   EXPECT_EQ(herald_recorder_new(broadcaster, &later.known), nullptr);
-  EXPECT_NE(LastError().find("options asks for something that Herald"), std::string::npos);
+  EXPECT_NE(LastError().find("options sets a member that Herald"), std::string::npos);
 
-  // As it might have been when there was nothing but the component.
+  // An earlier version of the struct, with only the component.
   herald_recorder_options earlier{};
   earlier.size = offsetof(herald_recorder_options, host);
   earlier.component = "c";
-  earlier.api = 99;  // behind the end, so not read
+  earlier.api = 99;  // after the end of the struct, so it is not read
   EXPECT_NE(Owned<herald_recorder>(herald_recorder_new(broadcaster, &earlier)), nullptr);
 
   for (const size_t size : {size_t{0}, size_t{4}, sizeof(earlier) + 1, SIZE_MAX}) {
@@ -662,7 +662,7 @@ TEST(CapiTest, FillsNoMoreStatisticsThanTheCallerHasRoomFor) {
   EXPECT_EQ(later.unknown, 0u);
 }
 
-TEST(CapiTest, CopiesTextsOutAsSnprintfDoes) {
+TEST(CapiTest, CopiesStringsOutAsSnprintfDoes) {
   Server server;
   Pipeline pipeline(server);
   pipeline.Record();
@@ -688,11 +688,11 @@ TEST(CapiTest, CopiesTextsOutAsSnprintfDoes) {
   char cut[4];
   EXPECT_EQ(herald_last_error(cut, sizeof(cut)), std::string_view("recorder is NULL").size());
   EXPECT_STREQ(cut, "rec");
-  // Errors are told to the thread that made them.
+  // Each thread has its own last error.
   std::thread([] { EXPECT_EQ(herald_last_error(nullptr, 0), 0u); }).join();
 }
 
-TEST(CapiTest, NamesItsNumbers) {
+TEST(CapiTest, ReturnsTheNamesOfItsEnumerators) {
   for (int status = HERALD_OK; status <= HERALD_IN_USE; ++status) {
     EXPECT_STRNE(herald_status_name(status), "unknown") << status;
   }
@@ -708,12 +708,12 @@ TEST(CapiTest, NamesItsNumbers) {
             std::string_view::npos);
 }
 
-TEST(CapiTest, RefusesToStartAnythingAfterTheEnd) {
+TEST(CapiTest, RejectsNewSinksAndLogsAfterAShutdown) {
   Server server;
   Pipeline pipeline(server);
   herald_broadcaster* const broadcaster = pipeline.broadcaster.get();
   pipeline.Record();
-  // A patience beyond all clocks is a patience.
+  // The maximum of patience_ms does not overflow.
   EXPECT_EQ(herald_broadcaster_shutdown(broadcaster, UINT64_MAX, nullptr), HERALD_OK);
   EXPECT_EQ(herald_broadcaster_shutdown(broadcaster, UINT64_MAX, nullptr), HERALD_OK);
   EXPECT_EQ(herald_broadcaster_start_logging(broadcaster, &Log::Line, &pipeline.log),
@@ -726,7 +726,7 @@ TEST(CapiTest, RefusesToStartAnythingAfterTheEnd) {
   EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_LOST], 1u);
 }
 
-TEST(CapiTest, SaysWhatIsLeftWhenPatienceEnds) {
+TEST(CapiTest, ReportsEventsInFlightAfterATimeout) {
   Barrier barrier;
   Server server([&](const herald_request&, herald_answer*) {
     barrier.Pass();
@@ -746,7 +746,7 @@ TEST(CapiTest, SaysWhatIsLeftWhenPatienceEnds) {
   barrier.Open();
 }
 
-TEST(CapiTest, RefusesToWaitInACallback) {
+TEST(CapiTest, RejectsBlockingCallsInACallback) {
   herald_broadcaster* broadcaster = nullptr;
   herald_recorder* recorder = nullptr;
   Server* the_server = nullptr;
@@ -761,7 +761,7 @@ TEST(CapiTest, RefusesToWaitInACallback) {
   };
   Server server([&](const herald_request& request, herald_answer*) {
     misuse();
-    // To record is allowed; once, or it would go on for ever.
+    // Recording is allowed. Only once, because each event calls this function again.
     if (json::parse(request.body)["reason"] == "Started") {
       const herald_reference pod = Pod();
       EXPECT_EQ(herald_recorder_event(recorder, &pod, HERALD_NORMAL, "Echo", ""), HERALD_OK);
@@ -778,15 +778,15 @@ TEST(CapiTest, RefusesToWaitInACallback) {
   };
   ASSERT_EQ(herald_broadcaster_start_logging(broadcaster, print, &in_line), HERALD_OK);
   pipeline.Record();
-  // The second time for the echo, which was recorded after the first had begun.
+  // A second flush for the event that the callback recorded after the first flush had begun.
   ASSERT_EQ(pipeline.Flush(), HERALD_OK);
   ASSERT_EQ(pipeline.Flush(), HERALD_OK);
-  // What the callback recorded came after the first flush began.
+  // The event of the callback was recorded after the first flush had begun.
   ASSERT_EQ(pipeline.Flush(), HERALD_OK);
   EXPECT_EQ(pipeline.Stats().outcomes[HERALD_OUTCOME_WRITTEN], 2u);
 }
 
-TEST(CapiTest, StaysSafeInWhateverOrderThingsAreFreed) {
+TEST(CapiTest, AllowsAnyOrderOfFreeing) {
   std::array<int, 3> order = {0, 1, 2};
   do {
     SCOPED_TRACE(testing::PrintToString(order));
@@ -809,7 +809,7 @@ TEST(CapiTest, StaysSafeInWhateverOrderThingsAreFreed) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(CapiTest, RejectsWhatComesAfterItsSinkIsFreed) {
+TEST(CapiTest, RejectsEventsAfterTheSinkIsFreed) {
   Server server;
   Pipeline pipeline(server);
   server.FreeSink();
@@ -819,7 +819,7 @@ TEST(CapiTest, RejectsWhatComesAfterItsSinkIsFreed) {
   EXPECT_TRUE(pipeline.log.Contains("the sink was freed"));
 }
 
-TEST(CapiTest, AnswersWhatWaitsWhenItsSinkIsFreed) {
+TEST(CapiTest, RejectsQueuedEventsWhenTheSinkIsFreed) {
   Barrier barrier;
   Server server([&](const herald_request&, herald_answer*) {
     barrier.Pass();
@@ -848,7 +848,7 @@ TEST(CapiTest, ServesSeveralBroadcastersWithOneSink) {
   EXPECT_EQ(server.seen().size(), 2u);
 }
 
-TEST(CapiTest, TellsALogNothingAfterItsBroadcasterIsFreed) {
+TEST(CapiTest, DoesNotLogAfterTheBroadcasterIsFreed) {
   Server server;
   Pipeline pipeline(server);
   const herald_reference pod = Pod();
@@ -862,7 +862,7 @@ TEST(CapiTest, TellsALogNothingAfterItsBroadcasterIsFreed) {
   EXPECT_EQ(pipeline.log.lines().size(), before);
 }
 
-TEST(CapiTest, KeepsOnDiskWhatTheServerDoesNotTake) {
+TEST(CapiTest, SpoolsEventsThatTheServerDoesNotAccept) {
   const herald::TemporaryDirectory directory;
   const std::string path = directory.path() / "spool";
   auto spool = Sized<herald_spool_options>();
@@ -897,7 +897,7 @@ TEST(CapiTest, KeepsOnDiskWhatTheServerDoesNotTake) {
   EXPECT_EQ(up.seen().at(0).body, down.seen().at(0).body) << "with its name and its times";
 }
 
-TEST(CapiTest, RefusesASpoolThatCannotBe) {
+TEST(CapiTest, RejectsInvalidSpoolOptions) {
   const herald::TemporaryDirectory directory;
   Server server;
   Pipeline pipeline(server);
@@ -908,14 +908,14 @@ TEST(CapiTest, RefusesASpoolThatCannotBe) {
     return herald_broadcaster_start_recording_to_sink(broadcaster, server.sink(), &recording);
   };
   EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
-  EXPECT_EQ(LastError(), "options.spool.directory is empty");
+  EXPECT_EQ(LastError(), "options.spool.directory must not be empty");
   spool.directory = "/no/such/place/spool";
   EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INTERNAL);
   EXPECT_NE(LastError().find("/no/such/place"), std::string::npos) << LastError();
   spool.directory = directory.path().c_str();
   spool.reserved = 1;
   EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
-  EXPECT_EQ(LastError(), "options.spool.reserved is not 0");
+  EXPECT_EQ(LastError(), "options.spool.reserved must be 0");
   spool.reserved = 0;
   spool.size = 3;
   EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
@@ -930,10 +930,10 @@ TEST(CapiTest, RefusesASpoolThatCannotBe) {
   recording.spool = nullptr;
   recording.reserved2 = 1;
   EXPECT_EQ(start(pipeline.broadcaster.get()), HERALD_INVALID_ARGUMENT);
-  EXPECT_EQ(LastError(), "options.reserved is not 0");
+  EXPECT_EQ(LastError(), "options.reserved must be 0");
 }
 
-TEST(CapiTest, LetsNewsThroughAFairFilter) {
+TEST(CapiTest, PassesNewEventsThroughTheFairFilter) {
   constexpr int kBurst = 25;  // client-go's
   for (const int fair : {0, 1}) {
     SCOPED_TRACE(fair);
@@ -949,11 +949,11 @@ TEST(CapiTest, LetsNewsThroughAFairFilter) {
   }
 }
 
-TEST(CapiTest, RecordsInTheStyleThatIsChosen) {
+TEST(CapiTest, RecordsForTheChosenApi) {
   Owned<herald_api_choice> choice(herald_api_choice_new());
   int api = -1;
   EXPECT_EQ(herald_api_choice_get(choice.get(), &api), HERALD_NOT_FOUND);
-  EXPECT_EQ(LastError(), "nothing has been chosen yet");
+  EXPECT_EQ(LastError(), "no API has been chosen yet");
   EXPECT_EQ(api, -1);
 
   Server server;
@@ -971,16 +971,16 @@ TEST(CapiTest, RecordsInTheStyleThatIsChosen) {
   EXPECT_EQ(api, HERALD_API_EVENTS_V1);
 
   ASSERT_EQ(herald_api_choice_set(choice.get(), HERALD_API_CORE_V1), HERALD_OK);
-  choice.reset();  // what was chosen stays
+  choice.reset();  // the choice stays valid for the recorder
   pipeline.Record("Killing", "Stopping it");
   ASSERT_EQ(pipeline.Flush(), HERALD_OK);
   EXPECT_EQ(server.seen().at(1).api_version, "v1");
 }
 
-TEST(CapiTest, AccountsForWhatManyThreadsRecordWhileTheServerFails) {
+TEST(CapiTest, CountsEveryEventOfManyThreadsWhileTheServerFails) {
   constexpr int kThreads = 8;
   constexpr int kEvents = 500;
-  int calls = 0;  // the sink's thread's alone
+  int calls = 0;  // used only on the sink's thread
   Server server([&](const herald_request&, herald_answer* answer) {
     switch (++calls % 4) {
       case 0:
@@ -1020,8 +1020,8 @@ TEST(CapiTest, AccountsForWhatManyThreadsRecordWhileTheServerFails) {
   EXPECT_GT(stats.outcomes[HERALD_OUTCOME_REJECTED], 0u);
 }
 
-// An API server for one event: takes one request on one connection and gives it back, or
-// answers with what it is given.
+// An API server for one request on one connection. Answers with the body of the request, or with
+// a given answer.
 class OneRequestServer {
  public:
   explicit OneRequestServer(std::string answer = "")
@@ -1044,7 +1044,7 @@ class OneRequestServer {
   OneRequestServer(const OneRequestServer&) = delete;
   OneRequestServer& operator=(const OneRequestServer&) = delete;
   int port() const { return port_; }
-  const std::string& request() const { return request_; }  // once it was answered
+  const std::string& request() const { return request_; }  // after the answer was sent
 
  private:
   void Serve() {
@@ -1071,7 +1071,7 @@ class OneRequestServer {
         "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: " +
         std::to_string(content.size()) + "\r\n\r\n" + content;
     (void)!::write(connection, answer.data(), answer.size());
-    // Until the client has read it and goes.
+    // Waits until the client has read the answer and closes the connection.
     while (::read(connection, buffer, sizeof(buffer)) > 0) {
     }
     ::close(connection);
@@ -1108,7 +1108,7 @@ class ClusterSinkTest : public ::testing::Test {
   const herald::TemporaryDirectory directory_;
 };
 
-TEST_F(ClusterSinkTest, SaysWhyThereIsNone) {
+TEST_F(ClusterSinkTest, ReportsWhyItCannotBeOpened) {
   EXPECT_NE(LastError().find("no kubeconfig"), std::string::npos) << LastError();
   auto options = Sized<herald_cluster_options>();
   options.in_cluster = 1;
@@ -1168,7 +1168,7 @@ TEST_F(ClusterSinkTest, WritesToTheServerOfAKubeconfig) {
   EXPECT_NE(server.request().find("Started it"), std::string::npos);
 
   sink.reset();
-  herald_recorder_event(recorder.get(), &pod, HERALD_NORMAL, "Gone", "Nobody takes it");
+  herald_recorder_event(recorder.get(), &pod, HERALD_NORMAL, "Gone", "Not accepted");
   ASSERT_EQ(herald_broadcaster_flush(broadcaster.get(), kPatienceMs, nullptr), HERALD_OK);
   ASSERT_EQ(herald_broadcaster_stats(broadcaster.get(), 0, &stats), HERALD_OK);
   EXPECT_EQ(stats.outcomes[HERALD_OUTCOME_REJECTED], 1u);

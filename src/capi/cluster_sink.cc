@@ -10,7 +10,7 @@
 namespace herald {
 namespace {
 
-// Thread-safe.
+// Forwards requests to another sink until it is closed. Thread-safe.
 class ClosableSink final : public Sink {
  public:
   explicit ClosableSink(std::shared_ptr<Sink> sink) : sink_(std::move(sink)) {}
@@ -22,14 +22,14 @@ class ClosableSink final : public Sink {
       sink = sink_;
     }
     if (sink) return sink->Send(std::move(request), std::move(done));
-    // From a server, so that it is final: nobody will take it up again.
+    // The origin is the server, so that delivery does not retry.
     done(Status({.reason = StatusReason::kGone,
                  .message = "the sink was freed",
                  .origin = Status::Origin::kServer}));
   }
 
   void Close() {
-    std::shared_ptr<Sink> sink;  // ends outside of the lock: its callbacks are waited for
+    std::shared_ptr<Sink> sink;  // destroyed outside of the lock: it waits for its callbacks
     {
       const MutexLock lock(mu_);
       sink.swap(sink_);

@@ -10,7 +10,7 @@
 
 namespace herald {
 
-// Which API server to write to; see herald_cluster_options.
+// As herald_cluster_options.
 struct ClusterSinkOptions {
   std::string kubeconfig{};
   std::string context{};
@@ -20,14 +20,14 @@ struct ClusterSinkOptions {
   std::shared_ptr<ApiChoice> api_choice{};
 };
 
-// A sink that can be closed while others hold it: what comes then is refused.
+// A sink that can be closed while broadcasters still use it: later requests are rejected.
 struct ClusterSink {
   std::shared_ptr<Sink> sink{};
   std::function<void()> close{};
 };
 
-// kNotFound where there is no configuration, kInvalid where it makes no sense, and
-// kMethodNotAllowed where this library was built without the client.
+// kNotFound if there is no configuration, kInvalid if it is invalid, kMethodNotAllowed if the
+// library was built without the client.
 Result<ClusterSink> OpenClusterSink(const ClusterSinkOptions& options);
 
 }  // namespace herald

@@ -1,5 +1,5 @@
-// In the place of cluster_sink.cc where the client is not built (HERALD_CLIENT=OFF), so that the
-// library has the same symbols in every build.
+// Replaces cluster_sink.cc if the client is not built (HERALD_CLIENT=OFF), so that the library has
+// the same symbols in every build.
 #include "capi/cluster_sink.h"
 
 namespace herald {

@@ -1,4 +1,4 @@
-// The client over real sockets, against a server of our own on loopback.
+// The client over real sockets, against http::Server on loopback.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Answers each request by a function of the test's.
+// A server that answers each request with a function of the test.
 class Loopback {
  public:
   explicit Loopback(http::Handler handler) {
@@ -42,7 +42,7 @@ class Loopback {
   std::unique_ptr<http::Server> server_;
 };
 
-// Answers with what was sent, as a server that stores does.
+// Answers with the body of the request, as a server that stores the object does.
 void Echo(http::Request request, const http::Peer&, const std::shared_ptr<http::Responder>& out) {
   out->Send({201,
              {{"content-type", request.headers.Get("content-type").empty()
@@ -114,7 +114,7 @@ TEST_P(EitherHttp, RecordsThroughARestSink) {
   }
 }
 
-TEST_P(EitherHttp, WatchesUntilToldToStop) {
+TEST_P(EitherHttp, WatchesUntilStopped) {
   std::string frame;
   JsonCodec().AppendWatchFrame(WatchType::kAdded, PodEvent("a"), EventApi::kCoreV1, &frame);
   Mutex mu;
@@ -146,7 +146,7 @@ TEST_P(EitherHttp, WatchesUntilToldToStop) {
   watch.reset();
 }
 
-TEST_P(EitherHttp, EndsItsCallsWhenItIsClosed) {
+TEST_P(EitherHttp, CancelsItsRequestsWhenClosed) {
   Mutex mu;
   std::vector<std::shared_ptr<http::Responder>> held;
   std::atomic<int> asked{0};
@@ -172,7 +172,7 @@ TEST_P(EitherHttp, EndsItsCallsWhenItIsClosed) {
   held.clear();
 }
 
-TEST_P(EitherHttp, MayBeDroppedByItsOwnCallback) {
+TEST_P(EitherHttp, MayBeDestroyedInItsOwnCallback) {
   Loopback loopback(Echo);
   for (int i = 0; i < 20; ++i) {
     auto rest = RestClient::Open(loopback.config(), Options());
@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(Http, EitherHttp, ::testing::Bool(),
                          [](const auto& row) { return row.param ? "Two" : "One"; });
 
 TEST(Loopback, ReviewsWhatTheAccountMayDo) {
-  // May write events through v1 in "shop", and nothing else.
+  // The account may only write events through v1 in the namespace "shop".
   Loopback loopback([](const http::Request& request, const http::Peer&,
                        const std::shared_ptr<http::Responder>& responder) {
     EXPECT_EQ(request.target, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
@@ -220,7 +220,7 @@ TEST(Loopback, ReviewsWhatTheAccountMayDo) {
   }
 }
 
-TEST(Loopback, FindsOutWhichApiAServerHas) {
+TEST(Loopback, DiscoversTheApiOfAServer) {
   std::atomic<bool> old{false};
   Loopback loopback([&](const http::Request&, const http::Peer&,
                         const std::shared_ptr<http::Responder>& responder) {
@@ -246,8 +246,8 @@ TEST(Loopback, FindsOutWhichApiAServerHas) {
   EXPECT_FALSE(events.Exists().value_or(true));
 }
 
-TEST(Loopback, FollowsAServerThroughItsRestarts) {
-  // Each watch is cut after one change; the informer ends up with all of them.
+TEST(Loopback, ReconnectsToAServerThatRestarts) {
+  // Each watch breaks after one change. The informer must still get all changes.
   std::atomic<int> version{10};
   const auto pod = [](int n) {
     return R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"p)" + std::to_string(n) +
@@ -291,7 +291,7 @@ TEST(Loopback, FollowsAServerThroughItsRestarts) {
   EXPECT_EQ(informer.size(), 5U);
 }
 
-TEST(Loopback, TellsThatNobodyListens) {
+TEST(Loopback, ReportsAPortWithoutAServerAsUnreachable) {
   ClientConfig config;
   {
     Loopback loopback(Echo);

@@ -14,24 +14,24 @@
 namespace herald {
 namespace {
 
-// 256 bits that nobody can guess, as hex.
+// 256 random bits in hexadecimal.
 Result<std::string> NewToken() {
   std::array<unsigned char, 32> bytes;
   if (RAND_bytes(bytes.data(), bytes.size()) != 1)
     return Status(StatusReason::kInternalError,
-                  "cannot make a token: OpenSSL has no random numbers");
+                  "cannot create a token: OpenSSL failed to generate random bytes");
   std::string token;
   for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
   return token;
 }
 
-std::string TokensFile(const std::string& folder) { return folder + "/tokens.csv"; }
-std::string CertificatesFolder(const std::string& folder) { return folder + "/certs"; }
+std::string TokensFile(const std::string& dir) { return dir + "/tokens.csv"; }
+std::string CertificateDirectory(const std::string& dir) { return dir + "/certs"; }
 
-// The values in which the kubeconfigs that are written here differ.
+// The variable parts of a kubeconfig.
 struct KubeconfigValues {
   std::string server{};
-  std::string anchors{};  // base64; empty: none
+  std::string anchors{};  // base64; may be empty
   std::string server_name{};
   std::string token{};
 };
@@ -62,7 +62,7 @@ current-context: herald
                      line("tls-server-name", values.server_name), values.token);
 }
 
-// The value of a line "name: value"; empty where there is none.
+// The value in the line "name: value"; empty if there is no such line.
 std::string ValueOf(std::string_view name, std::string_view text) {
   const std::string start = fmt::format("    {}: ", name);
   const std::size_t at = text.find(start);
@@ -71,8 +71,8 @@ std::string ValueOf(std::string_view name, std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
-// Whether MakeKubeconfig() made it, also that of older versions. Somebody who has added a cluster
-// or changed a name wants to keep that.
+// Whether MakeKubeconfig() of this or an older version wrote the file, and it has not been edited.
+// An edited file, for example one with another cluster, must not be overwritten.
 bool IsOurKubeconfig(std::string_view text) {
   return text == MakeKubeconfig({.server = ValueOf("server", text),
                                  .anchors = ValueOf("certificate-authority-data", text),
@@ -82,15 +82,15 @@ bool IsOurKubeconfig(std::string_view text) {
 
 }  // namespace
 
-Status PrepareDevFolder(const std::string& folder, server::DaemonOptions* options) {
+Status PrepareDevDirectory(const std::string& dir, server::DaemonOptions* options) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  std::filesystem::create_directories(dir, error);
   if (error)
     return Status(StatusReason::kBadRequest,
-                  fmt::format("cannot create the folder {}: {}", folder, error.message()));
-  options->data_dir = folder + "/data";
-  options->cert_dir = CertificatesFolder(folder);
-  options->token_auth_file = TokensFile(folder);
+                  fmt::format("--dir: cannot create directory {}: {}", dir, error.message()));
+  options->data_dir = dir + "/data";
+  options->cert_dir = CertificateDirectory(dir);
+  options->token_auth_file = TokensFile(dir);
   if (std::filesystem::exists(options->token_auth_file, error)) return {};
   const Result<std::string> token = NewToken();
   if (!token) return token.error();
@@ -99,23 +99,24 @@ Status PrepareDevFolder(const std::string& folder, server::DaemonOptions* option
       fmt::format("# token,user,uid,\"groups\"\n{},admin,admin,\"system:masters\"\n", *token));
 }
 
-Result<DevAccess> FindDevAccess(const std::string& folder, const server::DaemonOptions& options,
+Result<DevAccess> FindDevAccess(const std::string& dir, const server::DaemonOptions& options,
                                 std::uint16_t port) {
   DevAccess access{.port = port};
-  const bool given = !options.tls_cert_file.empty();
-  const std::string file = given ? options.tls_cert_file : options.cert_dir + "/heraldd.crt";
+  const bool has_cert_flag = !options.tls_cert_file.empty();
+  const std::string file =
+      has_cert_flag ? options.tls_cert_file : options.cert_dir + "/heraldd.crt";
   const Result<std::string> chain = ReadFile(file);
   if (!chain) return chain.error();
   access.anchors = server::TrustAnchors(*chain);
   std::error_code error;
   const std::string ca_file = options.cert_dir + "/ca.crt";
-  access.ca_file = !given && std::filesystem::exists(ca_file, error) ? ca_file : file;
+  access.ca_file = !has_cert_flag && std::filesystem::exists(ca_file, error) ? ca_file : file;
   if (!server::IsCertificateFor(*chain, "127.0.0.1"))
     access.server_name = server::FirstDnsName(*chain);
 
-  const Result<std::string> tokens = ReadFile(TokensFile(folder));
+  const Result<std::string> tokens = ReadFile(TokensFile(dir));
   if (!tokens) return tokens.error();
-  // The first token of the file, to which others may have been added.
+  // The first token. The user may have added others to the file.
   std::string_view token = *tokens;
   while (token.starts_with('#'))
     token.remove_prefix(std::min(token.find('\n'), token.size() - 1) + 1);
@@ -123,8 +124,8 @@ Result<DevAccess> FindDevAccess(const std::string& folder, const server::DaemonO
   return access;
 }
 
-Result<bool> WriteDevKubeconfig(const std::string& folder, const DevAccess& access) {
-  const std::string file = folder + "/kubeconfig";
+Result<bool> WriteDevKubeconfig(const std::string& dir, const DevAccess& access) {
+  const std::string file = dir + "/kubeconfig";
   const Result<std::string> old = ReadFile(file);
   if (old && !old->empty() && !IsOurKubeconfig(*old)) return false;
   const Status status = server::WritePrivateFile(
@@ -136,7 +137,7 @@ Result<bool> WriteDevKubeconfig(const std::string& folder, const DevAccess& acce
   return true;
 }
 
-std::string DevInstructions(const std::string& folder, const DevAccess& access, bool on_etcd) {
+std::string DevInstructions(const std::string& dir, const DevAccess& access, bool on_etcd) {
   const std::string host = access.server_name.empty() ? "127.0.0.1" : access.server_name;
   const std::string ca = access.anchors.empty() ? "" : fmt::format("--cacert {} ", access.ca_file);
   const std::string resolve =
@@ -144,18 +145,18 @@ std::string DevInstructions(const std::string& folder, const DevAccess& access, 
           ? ""
           : fmt::format("--resolve {}:{}:127.0.0.1 ", access.server_name, access.port);
   std::string text = fmt::format(
-      "\nheraldd serves https://127.0.0.1:{0}, data in {1}. Try:\n\n"
+      "\nheraldd is serving on https://127.0.0.1:{0} and stores its data in {1}. Try:\n\n"
       "  kubectl --kubeconfig {2}/kubeconfig get events -A -w\n"
       "  kubectl --kubeconfig {2}/kubeconfig events -A  # kubectl 1.26 and newer\n"
       "  curl {3}{4}-H \"Authorization: Bearer $(sed -n "
       "'s/,admin.*//p' {2}/tokens.csv)\" https://{5}:{0}/api/v1/events\n\n",
-      access.port, on_etcd ? "etcd" : folder, folder, ca, resolve, host);
+      access.port, on_etcd ? "etcd" : dir, dir, ca, resolve, host);
   if (access.anchors.empty())
     text += fmt::format(
-        "{} does not include the certificate of its CA. Where the system does not trust that CA,\n"
-        "add --certificate-authority FILE to kubectl, and --cacert FILE to curl.\n\n",
+        "{} does not include the certificate of its CA. If this system does not trust that CA,\n"
+        "add --certificate-authority FILE to the kubectl commands and --cacert FILE to curl.\n\n",
         access.ca_file);
-  return text += "Ctrl-C stops it.\n";
+  return text += "Press Ctrl-C to stop it.\n";
 }
 
 }  // namespace herald

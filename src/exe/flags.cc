@@ -9,6 +9,7 @@
 #include <charconv>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "base/duration.h"
@@ -34,9 +35,9 @@ class InvalidValue : public CLI::ValidationError {
   std::string rule_;
 };
 
-// The number of letters that must be inserted, removed or replaced to get from one word to the
-// other.
-std::size_t Distance(std::string_view a, std::string_view b) {
+// The Levenshtein distance: the number of characters to insert, remove or replace to turn one word
+// into the other.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -50,13 +51,13 @@ std::size_t Distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "; did you mean x?", where one of the words is close enough to be meant.
+// "; did you mean x?", or an empty string if no known word is similar.
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& known) {
-  constexpr std::size_t kCompared = 100;  // bytes; longer words are no typing mistakes
+  constexpr std::size_t kMaxCompared = 100;  // bytes; bounds the time for long arguments
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 4) + 1;
   for (const std::string& candidate : known) {
-    const std::size_t distance = Distance(word.substr(0, kCompared), candidate);
+    const std::size_t distance = EditDistance(word.substr(0, kMaxCompared), candidate);
     if (distance >= best_distance) continue;
     best = candidate;
     best_distance = distance;
@@ -71,7 +72,7 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
-// The flags of the commands that were given, or of all.
+// The flags of `app` and of the subcommands that were given.
 std::vector<std::string> FlagNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
@@ -81,30 +82,98 @@ std::vector<std::string> FlagNames(const CLI::App& app) {
   return names;
 }
 
+// The last command that was given: `accept` of "heraldd clock accept".
+const CLI::App& InnermostCommand(const CLI::App& app) {
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  return given.empty() ? app : InnermostCommand(*given.front());
+}
+
 std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const InvalidValue*>(&error) != nullptr) return error.what();
   const std::vector<std::string> extras = app.remaining(true);
-  const bool has_command = !app.get_subcommands().empty();
+  const std::vector<std::string> commands = CommandNames(InnermostCommand(app));
   if (!extras.empty()) {
     std::string word = extras.front();
     if (word.starts_with('-')) {
       word = word.substr(0, word.find('='));
       return fmt::format("unknown flag {}{}", word, DidYouMean(word, FlagNames(app)));
     }
-    if (has_command) return fmt::format("unexpected argument \"{}\"", word);
-    const std::vector<std::string> commands = CommandNames(app);
+    if (commands.empty()) return fmt::format("unexpected argument \"{}\"", word);
     const std::string meant = DidYouMean(word, commands);
     return fmt::format(
         "unknown command \"{}\"{}", word,
         meant.empty() ? fmt::format("; the commands are {}", fmt::join(commands, ", ")) : meant);
   }
-  if (!has_command)
-    return fmt::format("a command is required: {}", fmt::join(CommandNames(app), ", "));
+  if (!commands.empty()) return fmt::format("a command is required: {}", fmt::join(commands, ", "));
   const std::string what = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
-    return fmt::format("{} needs a value", what.substr(0, what.find(':')));
+    return fmt::format("{} requires a value", what.substr(0, what.find(':')));
   return what;
 }
+
+// Breaks text between words into lines of at most `width` characters.
+std::string Wrapped(std::string_view text, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    if (column > 0) {
+      const bool fits = column + 1 + word.size() <= width;
+      out += fits ? ' ' : '\n';
+      column = fits ? column + 1 : 0;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+// Help with wrapped lines, and with defaults as kube-apiserver prints them: "(default 1h)".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_description(const CLI::App* app) const override {
+    return Wrapped(app->get_description(), kLineWidth) + "\n";
+  }
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    // CLI11 calls its default group "Options".
+    return CLI::Formatter::make_group(group == "Options" ? "Flags" : std::move(group),
+                                      is_positional, std::move(options));
+  }
+  std::string make_subcommand(const CLI::App* sub) const override {
+    return Row(sub->get_name(), sub->get_description());
+  }
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    return Row(make_option_name(option, is_positional) + make_option_opts(option),
+               make_option_desc(option));
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const bool has_value = option->get_type_size() > 0 && !option->get_type_name().empty();
+    return has_value ? " " + option->get_type_name() : "";
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string text = option->get_description();
+    if (option->get_required()) text += " Required.";
+    if (!option->get_default_str().empty())
+      text += fmt::format(" (default {})", option->get_default_str());
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kLineWidth = 100;
+  static constexpr std::size_t kIndent = 6;
+
+  // The description is below the name: many names are too long for a column of their own.
+  static std::string Row(const std::string& name, const std::string& description) {
+    std::string out = fmt::format("  {}\n{:{}}", name, "", kIndent);
+    for (const char c : Wrapped(description, kLineWidth - kIndent)) {
+      out += c;
+      if (c == '\n') out.append(kIndent, ' ');
+    }
+    return out + '\n';
+  }
+};
 
 struct Unit {
   std::string_view name;
@@ -127,9 +196,16 @@ constexpr std::array<Unit, 14> kUnits = {{{"", 1},
 
 }  // namespace
 
+void UseHelpFormatter(CLI::App& app) {
+  auto formatter = std::make_shared<HelpFormatter>();
+  formatter->label("SUBCOMMAND", "COMMAND");
+  formatter->label("OPTIONS", "FLAGS");
+  app.formatter(std::move(formatter));
+}
+
 CLI::Option* AddFlag(CLI::App& app, const std::string& name, FlagParser parse,
                      const std::string& help, const std::string& type,
-                     const std::string& default_text) {
+                     const std::string& default_value) {
   CLI::Option* const option = app.add_option_function<std::string>(
       name,
       [name, parse = std::move(parse)](const std::string& value) {
@@ -138,7 +214,7 @@ CLI::Option* AddFlag(CLI::App& app, const std::string& name, FlagParser parse,
       },
       help);
   option->type_name(type)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  if (!default_text.empty()) option->default_str(default_text);
+  if (!default_value.empty()) option->default_str(default_value);
   return option;
 }
 
@@ -211,7 +287,7 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& name, std::string* targ
         *target = value;
         return {};
       },
-      help, "WORD", *target);
+      help, "STRING", *target);
 }
 
 CLI::Option* AddList(CLI::App& app, const std::string& name, std::vector<std::string>* target,
@@ -228,7 +304,7 @@ CLI::Option* AddList(CLI::App& app, const std::string& name, std::vector<std::st
           },
           help)
       ->delimiter(',')
-      // One word each time, so that the next argument is not taken for another value.
+      // One argument per flag, so that CLI11 does not take the next argument for another value.
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("LIST")
@@ -236,8 +312,8 @@ CLI::Option* AddList(CLI::App& app, const std::string& name, std::vector<std::st
 }
 
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* argv) {
-  // CLI11 takes the argument after "--flag=" for its value, so that an empty variable in
-  // "--flag=$x --other" would swallow --other.
+  // CLI11 takes the argument after "--flag=" as the value of the flag. With an empty variable in
+  // "--flag=$x --other", that would be --other. So "--flag=" is split into "--flag" and "".
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
@@ -247,7 +323,7 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* 
     arguments.push_back(std::move(argument));
     if (empty_value) arguments.emplace_back();
   }
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
   try {
     app.parse(std::move(arguments));
     return std::nullopt;
@@ -269,19 +345,19 @@ Status ApplyConfigFile(const std::string& file, CLI::App& app) {
         std::string meant = DidYouMean("--" + name, FlagNames(app));
         if (const std::size_t dashes = meant.find("--"); dashes != std::string::npos)
           meant.erase(dashes, 2);
-        document.Refuse(name, "unknown flag" + meant);
+        document.Reject(name, "unknown flag" + meant);
         continue;
       }
       const std::vector<std::string> values = document.StringOrStrings(name);
-      // A name without a value leaves the default, and the command line wins.
+      // A key without a value keeps the default. The command line takes precedence.
       if (values.empty() || option->count() > 0) continue;
       try {
         for (const std::string& value : values) option->add_result(value);
         option->run_callback();
       } catch (const InvalidValue& error) {
-        document.Refuse(name, fmt::format("invalid value \"{}\": {}", error.value(), error.rule()));
+        document.Reject(name, fmt::format("invalid value \"{}\": {}", error.value(), error.rule()));
       } catch (const CLI::Error& error) {
-        document.Refuse(name, error.what());
+        document.Reject(name, error.what());
       }
     }
     if (Status status = document.Finish(); !status.ok()) return status;

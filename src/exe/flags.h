@@ -20,65 +20,68 @@ class Option;
 namespace herald {
 
 // The exit codes of heraldd.
-inline constexpr int kExitFailed = 1;  // it was asked for something sensible, which failed
-inline constexpr int kExitUsage = 2;   // the command line or a file that it names is wrong
+inline constexpr int kExitFailed = 1;  // the command line is valid, but the operation failed
+inline constexpr int kExitUsage = 2;   // the command line or a file that it names is invalid
 
-// Flags whose values are checked. Each function adds one to `app`; a value that it does not accept
-// is reported as `invalid value "x" for --flag: must be ...`, or, in a configuration file, with
-// its file and line. Where a flag is given twice, the last one counts. `*target` keeps its value,
-// the default, where the flag is not given.
+// Makes `app`, and subcommands that are added later, print their help in our layout.
+void UseHelpFormatter(CLI::App& app);
 
-// Returns what the value must be, or an empty string where it is right.
+// The functions below each add a flag to `app`. An invalid value is reported as
+// `invalid value "x" for --flag: must be ...`, or with file and line if it is in the configuration
+// file. If a flag is given twice, the last value is used. The initial value of `*target` is the
+// default.
+
+// Returns an empty string if the value is valid, and otherwise what it must be: "must be ...".
 using FlagParser = std::function<std::string(const std::string& value)>;
 CLI::Option* AddFlag(CLI::App& app, const std::string& name, FlagParser parse,
                      const std::string& help, const std::string& type,
-                     const std::string& default_text = "");
+                     const std::string& default_value = "");
 
-// A whole number from `min` to `max`; "must be a number from 1 to 5", plus `note`.
+// An integer from `min` to `max`.
 std::optional<std::int64_t> ParseNumber(std::string_view text);
 template <typename T>
 CLI::Option* AddNumber(CLI::App& app, const std::string& name, T* target, std::int64_t min,
                        std::int64_t max, const std::string& help);
 
-// A duration in [min, max], which are also given as text.
+// A duration in [min, max].
 struct DurationRange {
   std::chrono::nanoseconds min{};
   std::chrono::nanoseconds max{};
-  std::string_view text{};       // "from 1s to 365d"
-  bool zero_is_allowed = false;  // and means something of its own
+  std::string_view text{};       // the range, for messages: "from 1s to 365d"
+  bool zero_is_allowed = false;  // in addition to the range
 };
 template <typename T>
 CLI::Option* AddDuration(CLI::App& app, const std::string& name, T* target,
-                         const DurationRange& range, const std::string& default_text,
+                         const DurationRange& range, const std::string& default_value,
                          const std::string& help);
 std::string CheckDuration(const std::string& value, const DurationRange& range,
                           std::chrono::nanoseconds* duration);
 
-// Bytes, with a unit if wanted: 4096, 10Gi, 1GB.
+// A number of bytes with an optional unit: 4096, 10Gi, 1GB.
 std::optional<std::uint64_t> ParseSize(std::string_view text);
 CLI::Option* AddSize(CLI::App& app, const std::string& name, std::uint64_t* target,
                      const std::string& help);
 
-// A file or a folder: anything but an empty string.
+// The path of a file or directory: any string that is not empty.
 CLI::Option* AddPath(CLI::App& app, const std::string& name, std::string* target,
                      const std::string& help);
 
-// One of these words.
+// One of `choices`.
 CLI::Option* AddChoice(CLI::App& app, const std::string& name, std::string* target,
                        std::vector<std::string> choices, const std::string& help);
 
-// Values separated by commas. Replaces the default. `check` is asked about each of them.
+// Values separated by commas, each checked with `check`. They replace the default.
 CLI::Option* AddList(CLI::App& app, const std::string& name, std::vector<std::string>* target,
                      FlagParser check, const std::string& help);
 
-// Parses the command line. The exit code where the program ends here: after --help, or after an
-// error, which has been printed in one sentence.
+// Parses the command line. Returns the exit code if the program must exit: after it printed the
+// help, the version or an error message of one sentence.
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* argv);
 
-// Reads a YAML mapping from flag names to values. Flags given on the command line win.
+// Reads a YAML mapping from flag names to values. Flags on the command line take precedence.
 Status ApplyConfigFile(const std::string& file, CLI::App& app);
 
-// ---- only details follow ----
+// ---- implementation of the templates ----
 
 template <typename T>
 CLI::Option* AddNumber(CLI::App& app, const std::string& name, T* target, std::int64_t min,
@@ -97,17 +100,17 @@ CLI::Option* AddNumber(CLI::App& app, const std::string& name, T* target, std::i
 
 template <typename T>
 CLI::Option* AddDuration(CLI::App& app, const std::string& name, T* target,
-                         const DurationRange& range, const std::string& default_text,
+                         const DurationRange& range, const std::string& default_value,
                          const std::string& help) {
   return AddFlag(
       app, name,
       [target, range](const std::string& value) {
         std::chrono::nanoseconds duration{};
-        std::string wrong = CheckDuration(value, range, &duration);
-        if (wrong.empty()) *target = std::chrono::duration_cast<T>(duration);
-        return wrong;
+        std::string error = CheckDuration(value, range, &duration);
+        if (error.empty()) *target = std::chrono::duration_cast<T>(duration);
+        return error;
       },
-      help, "DURATION", default_text);
+      help, "DURATION", default_value);
 }
 
 }  // namespace herald

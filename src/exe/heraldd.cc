@@ -1,5 +1,5 @@
-// heraldd: the event server. Reads flags, starts the Daemon, waits for a signal, stops it.
-// What it is made of, and in which order that is taken down, stands in server/daemon/daemon.cc.
+// heraldd: the event server. Parses flags, starts the Daemon, waits for a signal and stops it.
+// server/daemon/daemon.cc documents the parts of the server and the order in which they stop.
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -38,16 +38,16 @@ namespace {
 using server::Daemon;
 using server::DaemonOptions;
 
-// How long requests may take to finish when we are told to stop. systemd kills after
+// How long requests may take to finish after a signal to stop. systemd kills the process after
 // 90 s, Kubernetes after 30 s.
 constexpr std::chrono::seconds kDrain{10};
 
-// As good as for ever, and can be added to any clock.
-constexpr std::chrono::hours kLongest{365 * 24};
-// More of them only wait for each other.
+// The upper limit of duration flags: long enough, and safe to add to any time point.
+constexpr std::chrono::hours kMaxDuration{365 * 24};
+// More threads than this only wait for each other.
 constexpr std::int64_t kMaxThreads = 1024;
-// What the kernel allows one process to have open (fs.nr_open).
-constexpr std::int64_t kMaxOpen = 1'048'576;
+// The kernel's default limit on open files of one process (fs.nr_open).
+constexpr std::int64_t kMaxOpenFiles = 1'048'576;
 
 struct Flags {
   DaemonOptions daemon;
@@ -55,16 +55,16 @@ struct Flags {
   std::string etcd_user_file;
   std::string log_format = "text";
   std::string log_level = "info";
-  std::string dev_folder = ".herald";
+  std::string dev_dir = ".herald";
   std::string port_file;
 };
 
-// Names of header fields are tokens (RFC 9110, 5.6.2).
+// Header names are tokens (RFC 9110, 5.6.2).
 std::string CheckHeaderName(const std::string& name) {
   const bool is_token = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || std::strchr("!#$%&'*+-.^_`|~", c) != nullptr;
   });
-  return is_token ? "" : "must be names of headers, such as X-Remote-User";
+  return is_token ? "" : "must be header names, such as X-Remote-User";
 }
 
 std::string CheckEtcdServer(const std::string& url) {
@@ -73,46 +73,106 @@ std::string CheckEtcdServer(const std::string& url) {
              : "must be URLs, such as https://a:2379,https://b:2379";
 }
 
-void AddServingFlags(CLI::App& app, Flags& flags) {
+// Flags of both `serve` and `dev`, and those that only one of them has.
+enum class Command { kServe, kDev };
+
+void AddServingFlags(CLI::App& app, Flags& flags, Command command) {
+  DaemonOptions& d = flags.daemon;
+  const char* const group = "Serving";
+  const std::string port_help = "The port on which to serve HTTPS. 0 chooses a free port.";
+  if (command == Command::kServe) {
+    AddFlag(
+        app, "--bind-address",
+        [&d](const std::string& value) -> std::string {
+          if (!http::IsAddress(value)) return "must be an IP address, such as 0.0.0.0 or ::1";
+          d.bind_address = value;
+          return {};
+        },
+        "The IP address on which to listen. 0.0.0.0 or :: listens on all interfaces.", "ADDRESS",
+        d.bind_address)
+        ->group(group);
+    AddNumber(app, "--secure-port", &d.secure_port, 0, 65535, port_help)->group(group);
+  } else {
+    AddNumber(app, "--port", &d.secure_port, 0, 65535, port_help)->group(group);
+    AddPath(app, "--dir", &flags.dev_dir,
+            "Directory for the data, certificates, token and kubeconfig. Created if missing.")
+        ->group(group);
+  }
+  AddPath(app, "--port-file", &flags.port_file,
+          "File to which to write the port number once the server is ready.")
+      ->group(group);
+  AddNumber(app, "--threads", &d.threads, 0, kMaxThreads,
+            "Number of threads that serve connections. 0 means one per CPU core, at most 4.")
+      ->group(group);
+}
+
+void AddTlsFlags(CLI::App& app, Flags& flags, Command command) {
+  DaemonOptions& d = flags.daemon;
+  const char* const group = "TLS";
+  if (command == Command::kServe) {
+    AddPath(app, "--cert-dir", &d.cert_dir,
+            "The directory where the TLS certificates are located. If --tls-cert-file is not set, "
+            "a CA (ca.crt) and a certificate are created here. Ignored if --tls-cert-file is set.")
+        ->group(group);
+  }
+  AddPath(app, "--tls-cert-file", &d.tls_cert_file,
+          "File containing the x509 certificate for HTTPS (PEM; server certificate first, then "
+          "intermediate and CA certificates, if any).")
+      ->group(group);
+  AddPath(app, "--tls-private-key-file", &d.tls_private_key_file,
+          "File containing the x509 private key (PEM) matching --tls-cert-file.")
+      ->group(group);
+}
+
+void AddAuthenticationFlags(CLI::App& app, Flags& flags, Command command) {
+  DaemonOptions& d = flags.daemon;
+  const auto any_value = [](const std::string&) { return std::string(); };
+  const char* const group = "Authentication";
+  if (command == Command::kServe) {
+    AddPath(app, "--token-auth-file", &d.token_auth_file,
+            "CSV file with bearer tokens, one per line: token,user,uid,\"group1,group2\". The "
+            "groups are optional.")
+        ->group(group);
+  }
+  AddPath(app, "--client-ca-file", &d.client_ca_file,
+          "File containing CA certificates (PEM). A client with a certificate signed by one of "
+          "them is authenticated as the user in its common name (CN) and the groups in its "
+          "organizations (O).")
+      ->group(group);
+  AddPath(app, "--requestheader-client-ca-file", &d.requestheader_client_ca_file,
+          "File containing CA certificates (PEM) used to verify the client certificates of "
+          "authenticating proxies before trusting the user names in their headers.")
+      ->group(group);
+  AddList(app, "--requestheader-allowed-names", &d.requestheader_allowed_names, any_value,
+          "Common names of the client certificates of authenticating proxies. If empty, every "
+          "certificate signed by a CA in --requestheader-client-ca-file is allowed.")
+      ->group(group);
+  AddList(app, "--requestheader-username-headers", &d.requestheader_username_headers,
+          CheckHeaderName, "List of request headers to inspect for user names.")
+      ->group(group);
+  AddList(app, "--requestheader-group-headers", &d.requestheader_group_headers, CheckHeaderName,
+          "List of request headers to inspect for groups.")
+      ->group(group);
+
+  AddPath(app, "--rbac-dir", &d.rbac_dir,
+          "Directory with YAML manifests of Roles, ClusterRoles, RoleBindings and "
+          "ClusterRoleBindings. Reloaded when it changes. If not set, only the group "
+          "system:masters can access events.")
+      ->group("Authorization");
+  AddList(app, "--cors-allowed-origins", &d.cors_allowed_origins, any_value,
+          "List of allowed origins for CORS, as regular expressions. Each must match the whole "
+          "host name: anchor its start with '^' or '//', and its end with '$' or ':', such as "
+          "'^https://example\\.com(:|$)'. If empty, CORS is disabled.")
+      ->group("Authorization");
+}
+
+void AddStorageFlags(CLI::App& app, Flags& flags, Command command) {
   using std::chrono::seconds;
   DaemonOptions& d = flags.daemon;
-  AddPath(app, "--tls-cert-file", &d.tls_cert_file, "certificate (PEM), leaf first")
-      ->group("Serving");
-  AddPath(app, "--tls-private-key-file", &d.tls_private_key_file, "its key (PEM)")
-      ->group("Serving");
-  AddNumber(app, "--threads", &d.threads, 0, kMaxThreads,
-            "threads that serve connections; 0: one per core, up to 4")
-      ->group("Serving");
-  AddPath(app, "--port-file", &flags.port_file, "where to write the port, once it serves")
-      ->group("Serving");
-
-  const char* const access = "Who may do what";
-  AddPath(app, "--client-ca-file", &d.client_ca_file,
-          "CAs (PEM) whose client certificates name users (CN) and groups (O)")
-      ->group(access);
-  AddPath(app, "--requestheader-client-ca-file", &d.requestheader_client_ca_file,
-          "CAs (PEM) of front proxies that name users in headers")
-      ->group(access);
-  AddList(
-      app, "--requestheader-allowed-names", &d.requestheader_allowed_names,
-      [](const std::string&) { return std::string(); }, "common names of such proxies; none: any")
-      ->group(access);
-  AddList(app, "--requestheader-username-headers", &d.requestheader_username_headers,
-          CheckHeaderName, "headers with the user")
-      ->group(access);
-  AddList(app, "--requestheader-group-headers", &d.requestheader_group_headers, CheckHeaderName,
-          "headers with groups")
-      ->group(access);
-  AddPath(app, "--rbac-dir", &d.rbac_dir,
-          "folder of Role, ClusterRole and binding manifests; read again when it changes")
-      ->group(access);
-  AddList(
-      app, "--cors-allowed-origins", &d.cors_allowed_origins,
-      [](const std::string&) { return std::string(); },
-      "regular expressions of the origins whose web pages may use this server, anchored "
-      "at both ends of the host, such as '^https://example\\.com(:|$)'; none: no CORS")
-      ->group(access);
-
+  const char* const group = "Storage";
+  if (command == Command::kServe) {
+    AddPath(app, "--data-dir", &d.data_dir, "Directory in which events are stored.")->group(group);
+  }
   AddFlag(
       app, "--event-ttl",
       [&d](const std::string& value) -> std::string {
@@ -122,86 +182,137 @@ void AddServingFlags(CLI::App& app, Flags& flags) {
         if (status.ok()) d.event_ttl = std::chrono::duration_cast<seconds>(*ttl);
         return status.message();
       },
-      "how long events are kept where no rule fits", "DURATION", "1h")
-      ->group("What is kept");
-  AddDuration(app, "--history", &d.history,
-              {.min = seconds(1), .max = kLongest, .text = "from 1s to 365d"}, "5m",
-              "how far back watches and paged lists may begin; older versions answer 410")
-      ->group("What is kept");
+      "Amount of time to retain events for which no rule in --retention-file matches.", "DURATION",
+      "1h")
+      ->group(group);
   AddPath(app, "--retention-file", &d.retention_file,
-          "rules (YAML) for how long which events are kept; read again when it changes")
-      ->group("What is kept");
+          "YAML file with rules for how long to retain which events. Reloaded when it changes.")
+      ->group(group);
+  AddDuration(app, "--watch-window", &d.watch_window,
+              {.min = seconds(1), .max = kMaxDuration, .text = "from 1s to 365d"}, "5m",
+              "How far back watches and paginated lists may start. An older resource version is "
+              "answered with 410 Expired.")
+      ->group(group);
   AddSize(app, "--max-disk-bytes", &d.max_disk_bytes,
-          "limit on the size of the data directory, temporary files included, such as 10Gi; when "
-          "less than 35% of it (at most 1Gi) is free, the oldest events are deleted, and writes "
-          "that are faster than that get 429; at least 64Mi; 0: no limit")
-      ->group("What is kept");
+          "Maximum size of the data directory, including temporary files, such as 10Gi. Must be at "
+          "least 64Mi. If less than 35% of it (at most 1Gi) is free, the oldest events are "
+          "deleted; if events are written faster than that, writes are answered with 429. 0 means "
+          "no limit.")
+      ->default_str("0")
+      ->group(group);
+}
 
-  const char* const etcd =
-      "Keep events in etcd, which several heraldd and kube-apiserver may share";
+void AddEtcdFlags(CLI::App& app, Flags& flags) {
+  using std::chrono::seconds;
+  DaemonOptions& d = flags.daemon;
+  const char* const group = "Storage in etcd";
   AddList(app, "--etcd-servers", &d.etcd_servers, CheckEtcdServer,
-          "its members, such as https://a:2379,https://b:2379; instead of --data-dir")
-      ->group(etcd);
-  AddPath(app, "--etcd-cafile", &d.etcd_cafile, "CAs (PEM) of its certificates; none: the system's")
-      ->group(etcd);
-  AddPath(app, "--etcd-certfile", &d.etcd_certfile, "our certificate (PEM) for it")->group(etcd);
-  AddPath(app, "--etcd-keyfile", &d.etcd_keyfile, "its key (PEM)")->group(etcd);
-  AddPath(app, "--etcd-prefix", &d.etcd_prefix, "what all keys begin with")->group(etcd);
+          "List of etcd servers to connect to (scheme://ip:port), such as "
+          "https://a:2379,https://b:2379. Events are then stored in etcd instead of --data-dir, "
+          "and several heraldd and kube-apiserver processes can share them.")
+      ->group(group);
+  AddPath(app, "--etcd-cafile", &d.etcd_cafile,
+          "File containing CA certificates (PEM) used to verify etcd. If not set, the CAs of the "
+          "system are used.")
+      ->group(group);
+  AddPath(app, "--etcd-certfile", &d.etcd_certfile,
+          "File containing the client certificate (PEM) for etcd.")
+      ->group(group);
+  AddPath(app, "--etcd-keyfile", &d.etcd_keyfile,
+          "File containing the private key (PEM) matching --etcd-certfile.")
+      ->group(group);
+  AddPath(app, "--etcd-prefix", &d.etcd_prefix,
+          "The prefix to prepend to all resource paths in etcd.")
+      ->group(group);
   AddPath(app, "--etcd-user-file", &flags.etcd_user_file,
-          "file with name:password; none: $HERALDD_ETCD_USER, if that is set")
-      ->group(etcd);
+          "File containing the etcd user as name:password. If not set, the environment variable "
+          "HERALDD_ETCD_USER is used.")
+      ->group(group);
   AddDuration(app, "--etcd-compaction-interval", &d.etcd_compaction_interval,
               {.min = seconds(1),
-               .max = kLongest,
+               .max = kMaxDuration,
                .text = "from 1s to 365d, or 0",
                .zero_is_allowed = true},
-              "5m", "how often its history is compacted; 0: never")
-      ->group(etcd);
+              "5m", "The interval of compaction requests to etcd. 0 disables them.")
+      ->group(group);
   AddSize(app, "--etcd-index-bytes", &d.etcd_index_bytes,
-          "memory for our index of its events, such as 1Gi; 0 or too little: lists with "
-          "selectors read all of etcd's events")
+          "Maximum memory for the index of the events in etcd. If the index does not fit, or with "
+          "0, a list with a selector reads all events from etcd.")
       ->default_str("512Mi")
-      ->group(etcd);
+      ->group(group);
+}
 
-  const char* const limits = "How much is taken";
+void AddLimitFlags(CLI::App& app, Flags& flags) {
+  using std::chrono::seconds;
+  DaemonOptions& d = flags.daemon;
+  const char* const group = "Limits";
   AddPath(app, "--event-rate-limit-config", &d.event_rate_limit_file,
-          "limits, in the form of the EventRateLimit admission plugin")
-      ->group(limits);
-  AddNumber(app, "--max-requests-inflight", &d.max_requests_inflight, 0, kMaxOpen,
-            "requests answered at once, watches excluded; above it 429; 0: no limit")
-      ->group(limits);
-  AddDuration(app, "--request-timeout", &d.request_timeout,
-              {.min = std::chrono::milliseconds(1), .max = kLongest, .text = "from 1ms to 365d"},
-              "1m", "how long a request may take, watches excluded; after it 504")
-      ->group(limits);
+          "File with the configuration of the EventRateLimit admission plugin. Reloaded when it "
+          "changes.")
+      ->group(group);
+  AddNumber(app, "--max-requests-inflight", &d.max_requests_inflight, 0, kMaxOpenFiles,
+            "The maximum number of requests in flight at a given time, excluding watches. Requests "
+            "above it are rejected with 429. 0 means no limit.")
+      ->group(group);
+  AddNumber(app, "--max-connections", &d.max_connections, 1, kMaxOpenFiles,
+            "The maximum number of open connections. Connections above it are closed.")
+      ->group(group);
+  AddNumber(app, "--max-watches-per-user", &d.max_watches_per_user, 1, kMaxOpenFiles,
+            "The maximum number of open watches of one user.")
+      ->group(group);
+  AddDuration(
+      app, "--request-timeout", &d.request_timeout,
+      {.min = std::chrono::milliseconds(1), .max = kMaxDuration, .text = "from 1ms to 365d"}, "1m",
+      "The duration after which a request, except a watch, times out and is answered with "
+      "504.")
+      ->group(group);
   AddFlag(
       app, "--min-request-timeout",
       [&d](const std::string& value) -> std::string {
         const auto number = ParseNumber(value);
-        const std::int64_t most = seconds(kLongest).count();
+        const std::int64_t most = seconds(kMaxDuration).count();
         if (!number || *number < 1 || *number > most)
           return fmt::format("must be a number of seconds from 1 to {}", most);
         d.min_request_timeout = seconds(*number);
         return {};
       },
-      "seconds that a watch runs at least where its client names no time", "SECONDS", "1800")
-      ->group(limits);
-  AddNumber(app, "--max-connections", &d.max_connections, 1, kMaxOpen, "open connections")
-      ->group(limits);
-  AddNumber(app, "--max-watches-per-user", &d.max_watches_per_user, 1, kMaxOpen,
-            "open watches of one user")
-      ->group(limits);
-
-  AddChoice(app, "--log-format", &flags.log_format, {"text", "json"}, "text or json")->group("Log");
-  AddChoice(app, "--log-level", &flags.log_level, {"debug", "info", "warn", "error"},
-            "debug, info, warn or error")
-      ->group("Log");
-  AddPath(app, "--config", &flags.config,
-          "YAML file with any of these flags, without the dashes; the command line wins");
+      "The minimum number of seconds that a watch is kept open if the client does not request a "
+      "timeout.",
+      "SECONDS", "1800")
+      ->group(group);
 }
 
-// Tells systemd how we are, where it asked to be told (Type=notify).
-void Notify(std::string_view state) {
+void AddLogFlags(CLI::App& app, Flags& flags) {
+  const char* const group = "Logging";
+  AddChoice(app, "--log-format", &flags.log_format, {"text", "json"},
+            "The log format: text or json.")
+      ->group(group);
+  AddChoice(app, "--log-level", &flags.log_level, {"debug", "info", "warn", "error"},
+            "The lowest level to log: debug, info, warn or error.")
+      ->group(group);
+}
+
+// The help lists the groups in the order in which their first flags are added.
+void AddServerFlags(CLI::App& app, Flags& flags, Command command) {
+  AddPath(app, "--config", &flags.config,
+          "YAML file with values for these flags, written without the dashes. Flags on the command "
+          "line take precedence.");
+  AddServingFlags(app, flags, command);
+  AddTlsFlags(app, flags, command);
+  AddAuthenticationFlags(app, flags, command);
+  AddStorageFlags(app, flags, command);
+  AddEtcdFlags(app, flags);
+  AddLimitFlags(app, flags);
+  AddLogFlags(app, flags);
+}
+
+// The error, with the flag whose value caused it.
+Status Prefixed(std::string_view flag, const Status& status) {
+  return Status(status.reason(), fmt::format("{}: {}", flag, status.message()));
+}
+
+// Reports the state of the server to systemd, if it runs under a unit with Type=notify.
+void NotifySystemd(std::string_view state) {
   const char* const path = std::getenv("NOTIFY_SOCKET");
   sockaddr_un address{};
   if (path == nullptr || std::strlen(path) >= sizeof(address.sun_path)) return;
@@ -221,39 +332,40 @@ int Fail(const Status& status) {
   return kExitFailed;
 }
 
-// For what the server says of its flags and of the files that they name.
+// Like Fail(), with the exit code for usage errors if a flag or a file that it names is invalid.
 int FailToStart(const Status& status) {
   Fail(status);
   return status.Is(StatusReason::kBadRequest) || status.Is(StatusReason::kNotFound) ? kExitUsage
                                                                                     : kExitFailed;
 }
 
-// Each connection is a descriptor, and a shell allows a thousand of them unless asked for
-// more. What cannot be had is said when it is missed.
-void AllowManyFiles() {
+// Raises the limit on open files as far as allowed: each connection needs a file descriptor, and
+// the default of most shells is 1,024. A failure is ignored here; the server logs an error later if
+// it runs out of file descriptors.
+void RaiseOpenFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Which of the flags that choose and describe the store go together.
-Status ChooseStore(CLI::App& app, Flags& flags, bool dev) {
+// Checks that the flags of the store go together, and fills in those that depend on others.
+Status SetStoreOptions(CLI::App& app, Flags& flags, bool dev) {
   DaemonOptions& d = flags.daemon;
   if (d.etcd_servers.empty()) {
     for (const char* const flag :
          {"--etcd-cafile", "--etcd-certfile", "--etcd-keyfile", "--etcd-prefix", "--etcd-user-file",
           "--etcd-compaction-interval", "--etcd-index-bytes"}) {
       if (app.get_option(flag)->count() > 0)
-        return Status(StatusReason::kBadRequest, fmt::format("{} needs --etcd-servers", flag));
+        return Status(StatusReason::kBadRequest, fmt::format("{} requires --etcd-servers", flag));
     }
     return {};
   }
-  // The default of --data-dir does not count.
+  // Only a --data-dir that was given conflicts with etcd; the default is ignored.
   if (dev || app.get_option("--data-dir")->count() == 0) d.data_dir.clear();
   if (!flags.etcd_user_file.empty()) {
     Result<std::string> user = server::ReadPrivateFile(flags.etcd_user_file);
-    if (!user) return user.error();
+    if (!user) return Prefixed("--etcd-user-file", user.error());
     d.etcd_user = Trimmed(*user);
   } else if (const char* const user = std::getenv("HERALDD_ETCD_USER"); user != nullptr) {
     d.etcd_user = user;
@@ -261,27 +373,28 @@ Status ChooseStore(CLI::App& app, Flags& flags, bool dev) {
   return {};
 }
 
-// Serves until a signal comes. `dev` prints how to use the server.
+// Serves until SIGINT or SIGTERM. With `dev`, also prints how to use the server.
 int Serve(CLI::App& app, Flags& flags, bool dev) {
   if (!flags.config.empty())
     if (Status status = ApplyConfigFile(flags.config, app); !status.ok())
-      return FailToStart(status);
+      return FailToStart(Prefixed("--config", status));
   Result<LogFunction> log = MakeLog(flags.log_format, flags.log_level);
   if (!log) return FailToStart(log.error());
   flags.daemon.log = *log;
   if (dev) {
-    if (Status status = PrepareDevFolder(flags.dev_folder, &flags.daemon); !status.ok())
+    if (Status status = PrepareDevDirectory(flags.dev_dir, &flags.daemon); !status.ok())
       return FailToStart(status);
   }
-  if (Status status = ChooseStore(app, flags, dev); !status.ok()) return FailToStart(status);
+  if (Status status = SetStoreOptions(app, flags, dev); !status.ok()) return FailToStart(status);
 
-  // Before any thread starts, so that all inherit it and only sigwait() below sees them.
+  // Blocked before any thread starts: all threads inherit the mask, so only sigwait() below
+  // receives these signals.
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  AllowManyFiles();
+  RaiseOpenFileLimit();
 
   Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(flags.daemon);
   if (!daemon) return FailToStart(daemon.error());
@@ -290,24 +403,23 @@ int Serve(CLI::App& app, Flags& flags, bool dev) {
           .message = "serving",
           .fields = {{"address", flags.daemon.bind_address}, {"port", port}}});
   if (dev) {
-    const Result<DevAccess> access =
-        FindDevAccess(flags.dev_folder, flags.daemon, (*daemon)->port());
+    const Result<DevAccess> access = FindDevAccess(flags.dev_dir, flags.daemon, (*daemon)->port());
     if (!access) return Fail(access.error());
-    const Result<bool> written = WriteDevKubeconfig(flags.dev_folder, *access);
+    const Result<bool> written = WriteDevKubeconfig(flags.dev_dir, *access);
     if (!written) return Fail(written.error());
     if (!*written)
       std::cout << fmt::format(
-          "\n{0}/kubeconfig has been edited, so it is left as it is: it may name another port or "
-          "CA.\nRemove it to get a new one.\n",
-          flags.dev_folder);
-    std::cout << DevInstructions(flags.dev_folder, *access, !flags.daemon.etcd_servers.empty())
+          "\n{0}/kubeconfig has been edited, so it was not overwritten. It may contain another "
+          "port or CA.\nDelete it and restart to get a new one.\n",
+          flags.dev_dir);
+    std::cout << DevInstructions(flags.dev_dir, *access, !flags.daemon.etcd_servers.empty())
               << std::endl;
   }
-  // Last, because scripts wait for it.
+  // Written last, because scripts wait for this file.
   if (!flags.port_file.empty())
     if (Status status = server::WritePrivateFile(flags.port_file, port); !status.ok())
       return Fail(status);
-  Notify("READY=1");
+  NotifySystemd("READY=1");
 
   for (;;) {
     int number = 0;
@@ -315,59 +427,60 @@ int Serve(CLI::App& app, Flags& flags, bool dev) {
     if (number != SIGHUP) break;
     (*daemon)->Reload();
   }
-  Notify("STOPPING=1");
+  NotifySystemd("STOPPING=1");
   (*log)({.level = LogLevel::kInfo, .message = "stopping", .fields = {}});
   (*daemon)->Stop(kDrain);
   return 0;
 }
 
 int Backup(const std::string& data_dir, const std::string& target, store::BackupMode mode) {
-  // A server that runs is asked for its files, which are then copied. Otherwise, and for links, the
-  // directory must be free.
+  // If a server is running on the directory, it provides the files to copy. Otherwise, and with
+  // hard links, this process opens the directory itself, so no server may be running.
   Status status(StatusReason::kNotFound, "");
   if (mode == store::BackupMode::kCopy) status = server::BackUpRunningServer(data_dir, target);
   if (status.Is(StatusReason::kNotFound)) status = store::BackupStore(data_dir, target, mode);
   if (!status.ok()) return Fail(status);
-  std::cout << fmt::format("{} is a copy of {}\n", target, data_dir);
+  std::cout << fmt::format("Backed up {} to {}\n", data_dir, target);
   return 0;
 }
 
 int AcceptClock(const std::string& data_dir) {
   if (Status status = server::AcceptClockOfRunningServer(data_dir); !status.ok())
     return Fail(status);
-  std::cout << "the server accepts its clock; expiry goes on\n";
+  std::cout << "The server accepted its clock. Events expire again.\n";
   return 0;
 }
 
 int Restore(const std::string& backup, const std::string& data_dir) {
   if (Status status = store::RestoreStore(backup, data_dir); !status.ok()) return Fail(status);
-  std::cout << fmt::format("{} is as {} was\n", data_dir, backup);
+  std::cout << fmt::format("Restored {} from {}\n", data_dir, backup);
   return 0;
 }
 
-// For commands that need the indexes of events, but no lifetimes.
-store::Schema SchemaOfIndexes() {
+// For commands that need the indexes of events but not their lifetimes.
+store::Schema IndexSchema() {
   return server::Api::MakeSchema([](const Event&) { return std::chrono::seconds(1); });
 }
 
 int AcceptLoss(const std::string& data_dir) {
-  const Result<store::AcceptedLoss> loss = store::AcceptLoss(data_dir, SchemaOfIndexes());
+  const Result<store::AcceptedLoss> loss = store::AcceptLoss(data_dir, IndexSchema());
   if (!loss) return Fail(loss.error());
   std::cout << fmt::format(
-      "{} continues at revision {}; all events up to revision {} are there, later ones are lost\n",
-      data_dir, loss->continues_at, loss->recovered);
+      "Recovered {}: all changes up to revision {} are present, later changes are lost. The store "
+      "continues at revision {}.\n",
+      data_dir, loss->recovered, loss->continues_at);
   return 0;
 }
 
 int Check(const std::string& data_dir) {
-  const Result<store::CheckReport> report = store::CheckStore(data_dir, SchemaOfIndexes());
+  const Result<store::CheckReport> report = store::CheckStore(data_dir, IndexSchema());
   if (!report) return Fail(report.error());
   for (const std::string& fault : report->faults) std::cout << fault << "\n";
   if (!report->ok()) {
-    std::cout << fmt::format("{} faults in {}\n", report->fault_count, data_dir);
+    std::cout << fmt::format("{}: {} problems found\n", data_dir, report->fault_count);
     return 1;
   }
-  std::cout << fmt::format("{} is whole: {} events, {} versions of them, {} files\n", data_dir,
+  std::cout << fmt::format("{}: no problems found ({} events, {} versions, {} files)\n", data_dir,
                            report->entries, report->versions, report->files);
   return 0;
 }
@@ -375,64 +488,57 @@ int Check(const std::string& data_dir) {
 int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app("heraldd serves the Kubernetes API for events and stores them.", "heraldd");
-  app.set_version_flag("--version", HERALD_VERSION);
+  UseHelpFormatter(app);
+  app.set_help_flag("-h,--help", "Print this help and exit.");
+  app.set_version_flag("--version", HERALD_VERSION, "Print the version and exit.");
   app.require_subcommand(1);
 
-  CLI::App* const serve = app.add_subcommand("serve", "serve until stopped");
-  AddFlag(
-      *serve, "--bind-address",
-      [&flags](const std::string& value) -> std::string {
-        if (!http::IsAddress(value)) return "must be an IP address, such as 0.0.0.0 or ::1";
-        flags.daemon.bind_address = value;
-        return {};
-      },
-      "address to listen on", "ADDRESS", flags.daemon.bind_address)
-      ->group("Serving");
-  AddNumber(*serve, "--secure-port", &flags.daemon.secure_port, 0, 65535, "port; 0: any free one")
-      ->group("Serving");
+  CLI::App* const serve =
+      app.add_subcommand("serve", "Serve the API until the process receives SIGINT or SIGTERM.");
   flags.daemon.cert_dir = "/var/lib/heraldd/certs";
   flags.daemon.data_dir = "/var/lib/heraldd/data";
-  AddPath(*serve, "--cert-dir", &flags.daemon.cert_dir,
-          "where a CA and a certificate are made if --tls-cert-file is not given")
-      ->group("Serving");
-  AddPath(*serve, "--data-dir", &flags.daemon.data_dir, "where the events are")
-      ->group("What is kept");
-  AddPath(*serve, "--token-auth-file", &flags.daemon.token_auth_file,
-          "CSV file: token,user,uid,\"group1,group2\"")
-      ->group("Who may do what");
-  AddServingFlags(*serve, flags);
+  AddServerFlags(*serve, flags, Command::kServe);
 
-  CLI::App* const dev =
-      app.add_subcommand("dev", "serve on 127.0.0.1 with everything prepared in one folder");
-  AddPath(*dev, "--dir", &flags.dev_folder, "the folder");
-  AddNumber(*dev, "--port", &flags.daemon.secure_port, 0, 65535, "port; 0: any free one");
-  AddServingFlags(*dev, flags);
+  CLI::App* const dev = app.add_subcommand(
+      "dev",
+      "Serve on 127.0.0.1 for development: creates a certificate, a token and a kubeconfig in one "
+      "directory and prints how to use them.");
+  AddServerFlags(*dev, flags, Command::kDev);
 
   std::string data_dir;
   std::string backup_dir;
-  CLI::App* const backup =
-      app.add_subcommand("backup", "copy the data of a server, whether it runs or not");
-  CLI::App* const restore = app.add_subcommand("restore", "put a copy back");
-  CLI::App* const check = app.add_subcommand("check", "read all data and say what is damaged");
+  CLI::App* const backup = app.add_subcommand(
+      "backup", "Copy the data directory of a running or stopped server to a new directory.");
+  CLI::App* const restore = app.add_subcommand("restore", "Create a data directory from a backup.");
+  CLI::App* const check = app.add_subcommand(
+      "check", "Read all data of a stopped server and report damage. Changes nothing.");
   CLI::App* const accept_loss = app.add_subcommand(
       "accept-loss",
-      "continue with a store that does not start because acknowledged events are missing; they "
-      "stay lost, and clients list again. Keep a copy of the data directory first");
-  CLI::App* const clock = app.add_subcommand("clock", "what to do after a jump of the clock");
+      "Repair a store that does not start because acknowledged changes are missing. They stay "
+      "lost, and clients must list again. Copy the data directory first.");
+  CLI::App* const clock =
+      app.add_subcommand("clock", "Control a running server after its wall clock has jumped.");
   clock->require_subcommand(1);
   CLI::App* const accept = clock->add_subcommand(
-      "accept", "let a running server go on expiring events at once: the clock is right");
-  for (CLI::App* const command : {backup, restore, check, accept_loss, accept})
-    AddPath(*command, "--data-dir", &data_dir, "where the events are")->required();
-  AddPath(*backup, "--to", &backup_dir, "a folder that does not exist yet")->required();
+      "accept", "Confirm that the wall clock is right: the server expires events again at once.");
+  for (CLI::App* const command : {backup, check, accept_loss, accept})
+    AddPath(*command, "--data-dir", &data_dir, "The data directory of the server.")->required();
+  AddPath(*restore, "--data-dir", &data_dir,
+          "Directory to which to restore the data. Must be empty if it exists.")
+      ->required();
+  AddPath(*backup, "--to", &backup_dir, "Directory to which to write the backup. Must not exist.")
+      ->required();
   bool hard_links = false;
   backup->add_flag("--hard-links", hard_links,
-                   "link table files instead of copying them, where both folders are on one file "
-                   "system and the server is stopped: takes seconds and no space, but a disk block "
-                   "that goes bad is then bad "
-                   "in the data and in the backup");
-  AddPath(*restore, "--from", &backup_dir, "a folder that `backup` made")->required();
+                   "Create hard links to the table files instead of copying them. Requires a "
+                   "stopped server and both directories on the same file system. Takes seconds and "
+                   "no disk space, but a disk block that is damaged later is damaged in the data "
+                   "and in the backup.");
+  AddPath(*restore, "--from", &backup_dir, "Directory written by `heraldd backup`.")->required();
 
+  for (CLI::App* const command : {serve, dev, backup, restore, check, accept_loss, clock, accept})
+    command->group("Commands");
+  app.footer("Run `heraldd COMMAND --help` for the flags of a command.");
   if (const std::optional<int> exit_code = ParseCommandLine(app, argc, argv)) return *exit_code;
   if (backup->parsed()) {
     return Backup(data_dir, backup_dir,

@@ -24,7 +24,7 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
   return spdlog::level::info;
 }
 
-// message key="value" ...; empty values say nothing and are left out.
+// message key="value" ...; fields with empty values are omitted.
 std::string AsText(const LogEntry& entry) {
   std::string line(entry.message);
   for (const auto& [key, value] : entry.fields) {
@@ -39,7 +39,7 @@ std::string AsText(const LogEntry& entry) {
   return line;
 }
 
-// "msg":"...","key":"value",...: the pattern puts time and level before it.
+// "msg":"...","key":"value",... The logger's pattern adds the time and the level.
 std::string AsJsonMembers(const LogEntry& entry) {
   std::string line = "\"msg\":";
   AppendJsonString(entry.message, &line);
@@ -56,11 +56,14 @@ std::string AsJsonMembers(const LogEntry& entry) {
 
 Result<LogFunction> MakeLog(const std::string& format, const std::string& level) {
   if (format != "text" && format != "json")
-    return Status(StatusReason::kBadRequest,
-                  fmt::format("--log-format: must be text or json, not {}", format));
+    return Status(
+        StatusReason::kBadRequest,
+        fmt::format("invalid value \"{}\" for --log-format: must be text or json", format));
   if (level != "debug" && level != "info" && level != "warn" && level != "error")
-    return Status(StatusReason::kBadRequest,
-                  fmt::format("--log-level: must be debug, info, warn or error, not {}", level));
+    return Status(
+        StatusReason::kBadRequest,
+        fmt::format("invalid value \"{}\" for --log-level: must be debug, info, warn or error",
+                    level));
   auto logger = std::make_shared<spdlog::logger>(
       "heraldd", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   logger->set_level(spdlog::level::from_str(level));

@@ -7,9 +7,9 @@
 
 namespace herald {
 
-// Sends the log of Herald's parts to standard error: as lines of text for people, or as
-// one JSON object a line for machines. Format is "text" or "json", level is "debug", "info",
-// "warn" or "error".
+// Returns a log function that writes to standard error. `format` is "text" (for people) or "json"
+// (one object per line). `level` is "debug", "info", "warn" or "error". The function is
+// thread-safe.
 Result<LogFunction> MakeLog(const std::string& format, const std::string& level);
 
 }  // namespace herald

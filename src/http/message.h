@@ -9,8 +9,8 @@
 
 namespace herald::http {
 
-// Header fields in the order in which they came. Names are lower-case, as HTTP/2 has
-// them on the wire and as HTTP/1.1 does not mind. An ordinary value.
+// Header fields in the order in which they were received or added. Names are lower-case: HTTP/2
+// requires it, and HTTP/1.1 ignores case. A value type.
 class Headers {
  public:
   struct Field {
@@ -23,7 +23,7 @@ class Headers {
   Headers() = default;
   Headers(std::initializer_list<Field> fields) : fields_(fields) {}
 
-  // Appends, whatever is there already. REQUIRES: name is lower-case
+  // Appends, even if there is a field of that name. REQUIRES: name is lower-case
   void Add(std::string name, std::string value) {
     fields_.push_back({std::move(name), std::move(value)});
   }
@@ -35,13 +35,13 @@ class Headers {
   void Remove(std::string_view name) {
     std::erase_if(fields_, [name](const Field& f) { return f.name == name; });
   }
-  // The first of that name, or null. REQUIRES: name is lower-case
+  // The value of the first field of that name, or null. REQUIRES: name is lower-case
   const std::string* Find(std::string_view name) const {
     for (const Field& field : fields_)
       if (field.name == name) return &field.value;
     return nullptr;
   }
-  // The same, or nothing at all.
+  // The same, or an empty string.
   std::string_view Get(std::string_view name) const {
     const std::string* value = Find(name);
     return value != nullptr ? std::string_view(*value) : std::string_view();
@@ -58,39 +58,39 @@ class Headers {
   std::vector<Field> fields_;
 };
 
-// A request. `target` is the path with its query, as it stands on the wire
-// ("/api/v1/events?limit=5"); what belongs to a connection (host, framing) is not
-// among the headers.
+// A request. `target` is the path with its query, encoded as in the request line
+// ("/api/v1/events?limit=5"). Fields that belong to a connection (host, framing) are not in
+// `headers`.
 struct Request {
   std::string method = "GET";
   std::string target = "/";
   std::string authority{};  // Host, or :authority
   Headers headers{};
   std::string body{};
-  // The client offers to go on as a WebSocket (HTTP/1.1 only). The answer may take the offer:
-  // see Responder::Start().
+  // The client asks to upgrade the connection to a WebSocket (HTTP/1.1 only). The handler may
+  // accept: see Responder::Start().
   bool websocket = false;
 };
 
 struct ResponseHead {
   int status = 200;
   Headers headers{};
-  // The end follows when the peer has taken the pieces: the answer is bounded, drained and owed to
-  // a client that has closed its half as a whole response is.
+  // The body comes in pieces but ends as soon as the client has read them. Limits, draining and a
+  // client that has closed its half of the connection are handled as for a whole response.
   bool finite = false;
 };
 
-// A response, whole.
+// A whole response.
 struct Response {
   int status = 200;
   Headers headers{};
   std::string body{};
-  Headers
-      trailers{};  // fields behind the body; a client's, over HTTP/2 (gRPC has its status there)
+  // Fields after the body. Only for responses that a client receives over HTTP/2 (gRPC sends its
+  // status there).
+  Headers trailers{};
 };
 
-// A piece of a streamed body. Shared, because one change of an event is written to
-// many watchers.
+// A piece of a streamed body. Shared, because one change of an event is sent to many watchers.
 using Chunk = std::shared_ptr<const std::string>;
 
 }  // namespace herald::http

@@ -93,8 +93,8 @@ std::string_view ReasonPhrase(int status) {
 bool IsBodiless(int status) { return status < 200 || status == 204 || status == 304; }
 
 bool IsConnectionField(std::string_view name) {
-  // content-length and expect are framing; upgrade is the codec's business, and
-  // http2-settings belongs to one that is not offered.
+  // content-length and expect are framing; the codec handles upgrade, and http2-settings belongs to
+  // an upgrade that is not supported.
   static constexpr std::array<std::string_view, 11> kNames = {
       "connection",     "content-length", "expect",           "host",
       "http2-settings", "keep-alive",     "proxy-connection", "te",
@@ -122,25 +122,25 @@ void MakeSendable(int& status, Headers& headers) {
   headers = std::move(sendable);
 }
 
-Response PlainAnswer(int status, std::string_view text) {
+Response PlainResponse(int status, std::string_view message) {
   Response response{.status = status,
                     .headers = {{"content-type", "text/plain; charset=utf-8"}},
-                    .body = fmt::format("{}\n", text)};
-  // Full now, but not for long.
+                    .body = fmt::format("{}\n", message)};
+  // The lack of room is usually short.
   if (status == 503) response.headers.Add("retry-after", "1");
   return response;
 }
 
-void LowerCase(std::string& text) {
-  for (char& c : text)
+void LowerCase(std::string& value) {
+  for (char& c : value)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
 }
 
-std::string_view DateText::Get() {
+std::string_view DateValue::Get() {
   using std::chrono::floor;
   const auto now = floor<std::chrono::seconds>(clock_.Now());
   const std::int64_t second = now.time_since_epoch().count();
-  if (second == second_) return text_;
+  if (second == second_) return value_;
   second_ = second;
   static constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed",
                                                        "Thu", "Fri", "Sat"};
@@ -149,12 +149,12 @@ std::string_view DateText::Get() {
   const auto day = floor<std::chrono::days>(now);
   const std::chrono::year_month_day date(day);
   const std::chrono::hh_mm_ss time(now - day);
-  text_ = fmt::format(
+  value_ = fmt::format(
       "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT", kDays.at(std::chrono::weekday(day).c_encoding()),
       static_cast<unsigned>(date.day()), kMonths.at(static_cast<unsigned>(date.month()) - 1),
       static_cast<int>(date.year()), time.hours().count(), time.minutes().count(),
       time.seconds().count());
-  return text_;
+  return value_;
 }
 
 }  // namespace herald::http

@@ -8,33 +8,33 @@
 
 namespace herald::http {
 
-// What the heads of answers, and of requests, have in common in HTTP/1.1 and HTTP/2.
+// Functions for the heads of requests and responses that HTTP/1.1 and HTTP/2 share.
 
 // "Not Found" for 404; "Unknown" for a status that has no name.
 std::string_view ReasonPhrase(int status);
 
-// Whether an answer of this status never has a body.
+// Whether a response with this status code never has a body.
 bool IsBodiless(int status);
 
-// Fields that belong to a connection and its framing rather than to the message. They
-// are taken out of requests, and left out of answers, where the codec decides on them.
+// Whether a field belongs to a connection and its framing and not to the message. Such fields are
+// removed from requests and responses; the codec sets them.
 // REQUIRES: name is lower-case
 bool IsConnectionField(std::string_view name);
 
-// Makes an answer of ours fit to be sent, whatever the handler has put into it: a status
-// outside 200 to 599 becomes 500, fields of the connection go, and control characters
-// in values become spaces, so that no text of a client can add fields to an answer.
+// Makes the head of a handler's response safe to send: a status outside 200 to 599 becomes 500,
+// fields of the connection are removed, and control characters in values become spaces, so that a
+// string that a client has sent cannot add fields to a response.
 void MakeSendable(int& status, Headers& headers);
 
-// A plain answer of the codec itself, to a request that never reaches the handler.
-Response PlainAnswer(int status, std::string_view text);
+// A response of the codec itself, in plain text, to a request that the handler does not get.
+Response PlainResponse(int status, std::string_view message);
 
-void LowerCase(std::string& text);
+void LowerCase(std::string& value);
 
-// The value of the date field, made once a second. Thread-confined.
-class DateText {
+// The value of the date field, formatted once per second. Thread-confined.
+class DateValue {
  public:
-  explicit DateText(const Clock& clock) : clock_(clock) {}
+  explicit DateValue(const Clock& clock) : clock_(clock) {}
 
   // "Mon, 16 Nov 2026 00:00:00 GMT". Valid until the next call.
   std::string_view Get();
@@ -42,7 +42,7 @@ class DateText {
  private:
   const Clock& clock_;
   std::int64_t second_ = -1;
-  std::string text_;
+  std::string value_;
 };
 
 }  // namespace herald::http

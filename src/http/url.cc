@@ -28,8 +28,8 @@ std::uint16_t DefaultPort(std::string_view scheme) {
   return scheme == "https" ? 443 : 80;
 }
 
-Status Refuse(std::string_view text, std::string_view why) {
-  return Status(StatusReason::kBadRequest, fmt::format("bad URL \"{}\": {}", text, why));
+Status InvalidUrl(std::string_view string, std::string_view why) {
+  return Status(StatusReason::kBadRequest, fmt::format("invalid URL \"{}\": {}", string, why));
 }
 
 }  // namespace
@@ -45,22 +45,23 @@ bool IsAddress(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
 }
 
-Result<Url> ParseUrl(std::string_view text) {
-  Result<Url> url = ParseProxyUrl(text);
-  if (url && IsSocks(url->scheme)) return Refuse(text, "the scheme is neither http nor https");
+Result<Url> ParseUrl(std::string_view string) {
+  Result<Url> url = ParseProxyUrl(string);
+  if (url && IsSocks(url->scheme)) return InvalidUrl(string, "the scheme must be http or https");
   return url;
 }
 
-Result<Url> ParseProxyUrl(std::string_view text) {
+Result<Url> ParseProxyUrl(std::string_view string) {
   Url url;
-  const std::size_t colon = text.find("://");
-  if (colon == std::string_view::npos) return Refuse(text, "no scheme, such as https://");
-  url.scheme = text.substr(0, colon);
+  const std::size_t colon = string.find("://");
+  if (colon == std::string_view::npos)
+    return InvalidUrl(string, "must have a scheme, such as https://");
+  url.scheme = string.substr(0, colon);
   if (url.scheme != "http" && url.scheme != "https" && !IsSocks(url.scheme))
-    return Refuse(text, "the scheme is none of http, https and socks5");
-  std::string_view rest = text.substr(colon + 3);
+    return InvalidUrl(string, "the scheme must be http, https or socks5");
+  std::string_view rest = string.substr(colon + 3);
   if (rest.find_first_of("?#") != std::string_view::npos)
-    return Refuse(text, "a query or a fragment has no place here");
+    return InvalidUrl(string, "must not have a query or a fragment");
 
   std::string_view authority = rest.substr(0, rest.find('/'));
   rest.remove_prefix(authority.size());
@@ -69,14 +70,14 @@ Result<Url> ParseProxyUrl(std::string_view text) {
 
   if (const std::size_t at = authority.rfind('@'); at != std::string_view::npos) {
     std::optional<std::string> user_info = PercentDecode(authority.substr(0, at));
-    if (!user_info) return Refuse(text, "a % without two hex digits");
+    if (!user_info) return InvalidUrl(string, "% must be followed by two hex digits");
     url.user_info = *std::move(user_info);
     authority.remove_prefix(at + 1);
   }
   std::string_view port;
   if (authority.starts_with('[')) {
     const std::size_t close = authority.find(']');
-    if (close == std::string_view::npos) return Refuse(text, "[ without ]");
+    if (close == std::string_view::npos) return InvalidUrl(string, "missing ] after [");
     url.host = authority.substr(1, close - 1);
     port = authority.substr(close + 1);
   } else {
@@ -84,41 +85,41 @@ Result<Url> ParseProxyUrl(std::string_view text) {
     url.host = authority.substr(0, split);
     port = authority.substr(split);
   }
-  if (url.host.empty()) return Refuse(text, "no host");
+  if (url.host.empty()) return InvalidUrl(string, "must have a host");
   url.port = DefaultPort(url.scheme);
   if (!port.empty()) {
-    if (port.front() != ':') return Refuse(text, "something other than a port follows ]");
+    if (port.front() != ':') return InvalidUrl(string, "] must be followed by a port or nothing");
     port.remove_prefix(1);
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), url.port);
     if (error != std::errc() || end != port.data() + port.size() || url.port == 0)
-      return Refuse(text, "the port is no number from 1 to 65535");
+      return InvalidUrl(string, "the port must be a number from 1 to 65535");
   }
   return url;
 }
 
-std::optional<std::string> PercentDecode(std::string_view text, bool plus_is_space) {
+std::optional<std::string> PercentDecode(std::string_view encoded, bool plus_is_space) {
   std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%') {
-      if (i + 2 >= text.size()) return std::nullopt;
-      const int high = HexDigit(text[i + 1]);
-      const int low = HexDigit(text[i + 2]);
+  out.reserve(encoded.size());
+  for (std::size_t i = 0; i < encoded.size(); ++i) {
+    if (encoded[i] == '%') {
+      if (i + 2 >= encoded.size()) return std::nullopt;
+      const int high = HexDigit(encoded[i + 1]);
+      const int low = HexDigit(encoded[i + 2]);
       if (high < 0 || low < 0) return std::nullopt;
       out.push_back(static_cast<char>(high * 16 + low));
       i += 2;
     } else {
-      out.push_back(plus_is_space && text[i] == '+' ? ' ' : text[i]);
+      out.push_back(plus_is_space && encoded[i] == '+' ? ' ' : encoded[i]);
     }
   }
   return out;
 }
 
-std::string PercentEncode(std::string_view text) {
+std::string PercentEncode(std::string_view value) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
+  out.reserve(value.size());
+  for (const char c : value) {
     if (IsUnreserved(c)) {
       out.push_back(c);
     } else {

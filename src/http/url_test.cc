@@ -5,9 +5,9 @@
 namespace herald::http {
 namespace {
 
-TEST(ParseUrl, TakesWhatKubeconfigFilesHold) {
+TEST(ParseUrl, AcceptsUrlsOfKubeconfigFiles) {
   struct Case {
-    const char* text;
+    const char* string;
     Url url;
     const char* authority;
   };
@@ -20,32 +20,33 @@ TEST(ParseUrl, TakesWhatKubeconfigFilesHold) {
       {"http://a%40b:c@proxy:3128", {"http", "a@b:c", "proxy", 3128, ""}, "proxy:3128"},
   };
   for (const Case& c : cases) {
-    SCOPED_TRACE(c.text);
-    const Result<Url> url = ParseUrl(c.text);
+    SCOPED_TRACE(c.string);
+    const Result<Url> url = ParseUrl(c.string);
     ASSERT_TRUE(url.has_value()) << url.error().message();
     EXPECT_EQ(*url, c.url);
     EXPECT_EQ(url->authority(), c.authority);
   }
 }
 
-TEST(ParseUrl, SaysWhatIsWrong) {
-  for (const char* text : {"", "host:6443", "ftp://host", "https://", "https://:6443",
-                           "https://host:0", "https://host:65536", "https://host:x", "https://[::1",
-                           "https://[::1]x", "https://host/?q", "https://%zz@h"}) {
-    const Result<Url> url = ParseUrl(text);
-    ASSERT_FALSE(url.has_value()) << text;
+TEST(ParseUrl, ReportsTheReason) {
+  for (const char* string :
+       {"", "host:6443", "ftp://host", "https://", "https://:6443", "https://host:0",
+        "https://host:65536", "https://host:x", "https://[::1", "https://[::1]x", "https://host/?q",
+        "https://%zz@h"}) {
+    const Result<Url> url = ParseUrl(string);
+    ASSERT_FALSE(url.has_value()) << string;
     EXPECT_TRUE(url.error().Is(StatusReason::kBadRequest));
-    EXPECT_NE(url.error().message().find(text), std::string::npos) << url.error().message();
+    EXPECT_NE(url.error().message().find(string), std::string::npos) << url.error().message();
   }
 }
 
-TEST(IsAddress, TellsAddressesFromNames) {
+TEST(IsAddress, DistinguishesAddressesFromNames) {
   for (const char* address : {"127.0.0.1", "::1", "fe80::1"}) EXPECT_TRUE(IsAddress(address));
   for (const char* name : {"", "localhost", "127.0.0", "127.0.0.1.example", "[::1]"})
     EXPECT_FALSE(IsAddress(name)) << name;
 }
 
-TEST(ParseProxyUrl, KnowsSocks) {
+TEST(ParseProxyUrl, AcceptsSocks) {
   for (const char* scheme : {"socks5", "socks5h"}) {
     const Result<Url> url = ParseProxyUrl(std::string(scheme) + "://u:p@proxy");
     ASSERT_TRUE(url.has_value()) << url.error().message();
@@ -56,15 +57,15 @@ TEST(ParseProxyUrl, KnowsSocks) {
   EXPECT_FALSE(ParseProxyUrl("socks4://proxy").has_value());
 }
 
-TEST(PercentDecode, RefusesHalfEscapes) {
+TEST(PercentDecode, RejectsIncompleteEscapes) {
   EXPECT_EQ(PercentDecode("a%2Fb%00"), std::string("a/b\0", 4));
   EXPECT_EQ(PercentDecode("a+b"), "a+b");
   EXPECT_EQ(PercentDecode("a+b", true), "a b");
-  for (const char* text : {"%", "%4", "%4g", "a%"})
-    EXPECT_EQ(PercentDecode(text), std::nullopt) << text;
+  for (const char* string : {"%", "%4", "%4g", "a%"})
+    EXPECT_EQ(PercentDecode(string), std::nullopt) << string;
 }
 
-TEST(PercentEncode, IsUndoneByDecoding) {
+TEST(PercentEncode, IsReversedByDecoding) {
   EXPECT_EQ(PercentEncode("a-._~Z9"), "a-._~Z9");
   EXPECT_EQ(PercentEncode("k=v,x y/\xff"), "k%3Dv%2Cx%20y%2F%FF");
   std::string all;
@@ -80,7 +81,7 @@ TEST(ParseQuery, ReadsAsGoDoes) {
   EXPECT_TRUE(ParseQuery("").empty());
 }
 
-TEST(SplitTarget, CutsAtTheFirstQuestionMark) {
+TEST(SplitTarget, SplitsAtTheFirstQuestionMark) {
   EXPECT_EQ(SplitTarget("/a?b?c"), (std::pair<std::string_view, std::string_view>("/a", "b?c")));
   EXPECT_EQ(SplitTarget("/a"), (std::pair<std::string_view, std::string_view>("/a", "")));
 }

@@ -14,7 +14,7 @@
 #include "herald/api/validation.h"
 #include "herald/record/broadcaster.h"
 #include "herald/record/fakes.h"
-#include "record/spelling.h"
+#include "record/event/event_style.h"
 
 namespace herald {
 namespace {
@@ -25,20 +25,75 @@ using Strings = std::vector<std::string>;
 
 constexpr seconds kPatience{30};
 
-TEST(ApiChoiceTest, TellsOnceItIsMade) {
+TEST(ApiChoiceTest, CallsTheFunctionOnceWhenTheChoiceIsMade) {
   ApiChoice choice;
   EXPECT_EQ(choice.Get(), std::nullopt);
-  int told = 0;
-  choice.WhenSet([&] { ++told; });
-  EXPECT_EQ(told, 0);
+  int notified = 0;
+  choice.WhenSet([&] { ++notified; });
+  EXPECT_EQ(notified, 0);
   choice.Set(EventApi::kEventsV1);
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(notified, 1);
   EXPECT_EQ(choice.Get(), EventApi::kEventsV1);
   choice.Set(EventApi::kCoreV1);
-  EXPECT_EQ(told, 1) << "once is enough";
+  EXPECT_EQ(notified, 1) << "it is called only once";
   EXPECT_EQ(choice.Get(), EventApi::kCoreV1);
-  choice.WhenSet([&] { ++told; });
-  EXPECT_EQ(told, 2) << "it is made";
+  choice.WhenSet([&] { ++notified; });
+  EXPECT_EQ(notified, 2) << "the choice was already made";
+}
+
+class ApiChoiceFallbackTest : public ::testing::Test {
+ protected:
+  FakeClock clock_{WallTime(seconds(1))};
+  ApiChoice choice_{&clock_};
+};
+
+TEST_F(ApiChoiceFallbackTest, AFallbackOfOneNamespaceEndsAfterTenMinutes) {
+  choice_.Set(EventApi::kEventsV1);
+  EXPECT_FALSE(choice_.fell_back());
+  EXPECT_TRUE(choice_.FallBack("shop"));
+  EXPECT_TRUE(choice_.fell_back());
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kCoreV1);
+  EXPECT_EQ(choice_.Get("bank"), EventApi::kEventsV1);
+  EXPECT_EQ(choice_.Get(), EventApi::kEventsV1);
+  clock_.Advance(ApiChoice::kFallbackTime);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kEventsV1);
+  EXPECT_FALSE(choice_.fell_back());
+  EXPECT_FALSE(choice_.FallBack("shop")) << "no news";
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kCoreV1);
+}
+
+TEST_F(ApiChoiceFallbackTest, AFallbackOfAllNamespacesIsAChoice) {
+  int notified = 0;
+  choice_.WhenSet([&] { ++notified; });
+  EXPECT_TRUE(choice_.FallBack());
+  EXPECT_EQ(notified, 1);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kCoreV1);
+  EXPECT_EQ(choice_.Get(), EventApi::kCoreV1);
+  clock_.Advance(ApiChoice::kFallbackTime);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kEventsV1);
+  EXPECT_FALSE(choice_.FallBack()) << "no news";
+}
+
+TEST_F(ApiChoiceFallbackTest, SetEndsAllFallbacksAndIsPermanent) {
+  choice_.FallBack("shop");
+  choice_.FallBack();
+  choice_.Set(EventApi::kEventsV1);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kEventsV1);
+  choice_.Set(EventApi::kCoreV1);
+  choice_.FallBack("shop");
+  clock_.Advance(ApiChoice::kFallbackTime);
+  EXPECT_EQ(choice_.Get("shop"), EventApi::kCoreV1);
+  EXPECT_FALSE(choice_.fell_back());
+}
+
+TEST_F(ApiChoiceFallbackTest, RemembersABoundedNumberOfNamespaces) {
+  choice_.Set(EventApi::kEventsV1);
+  for (int i = 0; i <= 1024; ++i) {
+    choice_.FallBack("n" + std::to_string(i));
+    EXPECT_EQ(choice_.Get("n0"), EventApi::kCoreV1) << "used all the time";
+  }
+  EXPECT_EQ(choice_.Get("n1"), EventApi::kEventsV1);
+  EXPECT_EQ(choice_.Get("n2"), EventApi::kCoreV1);
 }
 
 class ApiChoiceDeliveryTest : public ::testing::Test {
@@ -84,7 +139,7 @@ class ApiChoiceDeliveryTest : public ::testing::Test {
 
 // An event that waited for the choice, and one that did not, are what a recorder that
 // knew it from the beginning makes.
-TEST_F(ApiChoiceDeliveryTest, EventsAreWhatARecorderForThatApiMakes) {
+TEST_F(ApiChoiceDeliveryTest, MakesTheSameEventsAsARecorderOfThatApi) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     SCOPED_TRACE(ApiVersionName(api));
     Use({});
@@ -124,7 +179,7 @@ TEST_F(ApiChoiceDeliveryTest, EventsAreWhatARecorderForThatApiMakes) {
   }
 }
 
-TEST_F(ApiChoiceDeliveryTest, WhatIsTooLongIsCutForTheApiThatWasChosen) {
+TEST_F(ApiChoiceDeliveryTest, CutsLongMessagesForTheChosenApi) {
   for (const auto& [api, bytes] :
        {std::pair{EventApi::kCoreV1, 5000u}, {EventApi::kEventsV1, 1024u}}) {
     Use({});
@@ -135,7 +190,7 @@ TEST_F(ApiChoiceDeliveryTest, WhatIsTooLongIsCutForTheApiThatWasChosen) {
   }
 }
 
-TEST_F(ApiChoiceDeliveryTest, RepeatsAreMergedInTheStyleThatWasChosen) {
+TEST_F(ApiChoiceDeliveryTest, MergesRepeatsInTheChosenStyle) {
   for (int i = 0; i < 5; ++i) Record();
   executor_.RunUntilIdle();
   choice_->Set(EventApi::kEventsV1);
@@ -145,7 +200,7 @@ TEST_F(ApiChoiceDeliveryTest, RepeatsAreMergedInTheStyleThatWasChosen) {
   EXPECT_EQ(Stats()[Outcome::kMerged], 4u);
 }
 
-TEST_F(ApiChoiceDeliveryTest, WhoKnowsItsApiDoesNotWaitForWhoDoesNot) {
+TEST_F(ApiChoiceDeliveryTest, RecordersWithAnApiDoNotWaitForAChoice) {
   Record();
   broadcaster_->NewRecorder({.component = "other"}).Event(pod_, kNormal, "Known", "m");
   executor_.RunUntilIdle();
@@ -154,7 +209,7 @@ TEST_F(ApiChoiceDeliveryTest, WhoKnowsItsApiDoesNotWaitForWhoDoesNot) {
   EXPECT_FALSE(broadcaster_->Flush(kPatience).complete) << "what waits is not forgotten";
 }
 
-TEST_F(ApiChoiceDeliveryTest, AWatcherDoesNotWait) {
+TEST_F(ApiChoiceDeliveryTest, WatchersReceiveEventsBeforeTheChoice) {
   const auto watcher = *broadcaster_->Watch();
   Record("whole");
   executor_.RunUntilIdle();
@@ -166,8 +221,8 @@ TEST_F(ApiChoiceDeliveryTest, AWatcherDoesNotWait) {
 }
 
 // A server that offers events.k8s.io but does not let us write there. The client notices
-// and chooses anew; the event that it noticed it with must not be lost.
-TEST_F(ApiChoiceDeliveryTest, AnEventThatWasForbiddenIsWrittenThroughTheApiThatIsChosenThen) {
+// and changes the choice; the event that was rejected must not be lost.
+TEST_F(ApiChoiceDeliveryTest, WritesAForbiddenEventThroughTheApiThatIsChosenNow) {
   server_->SetFault([this](const SinkRequest& request) -> std::optional<Status> {
     if (request.api == EventApi::kCoreV1) return std::nullopt;
     choice_->Set(EventApi::kCoreV1);
@@ -184,7 +239,21 @@ TEST_F(ApiChoiceDeliveryTest, AnEventThatWasForbiddenIsWrittenThroughTheApiThatI
   EXPECT_EQ(Stats()[Outcome::kRejected], 0u);
 }
 
-TEST_F(ApiChoiceDeliveryTest, ARefusalThroughTheChosenApiIsFinal) {
+TEST_F(ApiChoiceDeliveryTest, EachNamespaceHasTheStyleOfItsApi) {
+  choice_->Set(EventApi::kEventsV1);
+  choice_->FallBack("ns");
+  Record();
+  recorder_.Event({.kind = "Pod", .namespace_ = "other", .name = "web-0"}, kNormal, "R", "m");
+  executor_.RunUntilIdle();
+  ASSERT_EQ(server_->Requests().size(), 2u);
+  for (const SinkRequest& request : server_->Requests()) {
+    const bool is_old = request.event->metadata.namespace_ == "ns";
+    EXPECT_EQ(request.api, is_old ? EventApi::kCoreV1 : EventApi::kEventsV1);
+    EXPECT_EQ(request.event->event_time.is_zero(), is_old);
+  }
+}
+
+TEST_F(ApiChoiceDeliveryTest, RejectionThroughTheChosenApiIsFinal) {
   server_->SetFault([](const SinkRequest&) {
     return Status({.reason = StatusReason::kForbidden, .origin = Status::Origin::kServer});
   });
@@ -194,7 +263,7 @@ TEST_F(ApiChoiceDeliveryTest, ARefusalThroughTheChosenApiIsFinal) {
   EXPECT_EQ(Stats()[Outcome::kRejected], 1u);
 }
 
-TEST_F(ApiChoiceDeliveryTest, WhatWaitsForAChoiceThatNobodyMakesIsBoundedAndLostAtTheEnd) {
+TEST_F(ApiChoiceDeliveryTest, LimitsEventsWithoutAChoiceAndLosesThemAtShutdown) {
   std::vector<Outcome> outcomes;
   RecorderOptions options = Options();
   options.on_outcome = [&](Outcome outcome, const Status&) { outcomes.push_back(outcome); };
@@ -213,7 +282,7 @@ TEST_F(ApiChoiceDeliveryTest, WhatWaitsForAChoiceThatNobodyMakesIsBoundedAndLost
   EXPECT_TRUE(server_->Requests().empty());
 }
 
-TEST_F(ApiChoiceDeliveryTest, ItMayBeUsedWithUpstreamExact) {
+TEST_F(ApiChoiceDeliveryTest, CanBeUsedWithUpstreamExact) {
   Use({.upstream_exact = true});
   Record();
   choice_->Set(EventApi::kCoreV1);
@@ -224,7 +293,24 @@ TEST_F(ApiChoiceDeliveryTest, ItMayBeUsedWithUpstreamExact) {
   EXPECT_FALSE(event.related);
 }
 
-TEST(ApiChoiceThreadsTest, ItMayBeMadeWhileOthersRecord) {
+// The recorder keeps the pipeline alive, but nobody keeps the executor of the caller alive.
+TEST(ApiChoiceLifetimeTest, AChoiceMayBeMadeAfterTheExecutorIsDestroyed) {
+  const auto choice = std::make_shared<ApiChoice>();
+  const auto server = std::make_shared<MemorySink>();
+  Recorder recorder;
+  {
+    Executor executor({.threads = 0});
+    Broadcaster broadcaster({.executor = &executor, .drain = std::chrono::milliseconds(0)});
+    ASSERT_TRUE(broadcaster.StartRecordingToSink(server).ok());
+    recorder = broadcaster.NewRecorder({.component = "agent", .api_choice = choice});
+    recorder.Event({.kind = "Pod", .name = "web-0"}, kNormal, "R", "m");
+    executor.RunUntilIdle();
+  }
+  choice->Set(EventApi::kEventsV1);
+  EXPECT_TRUE(server->Requests().empty());
+}
+
+TEST(ApiChoiceThreadsTest, TheChoiceCanBeMadeWhileThreadsRecord) {
   const auto server = std::make_shared<MemorySink>();
   Broadcaster broadcaster({.incoming_events = 10'000, .watcher_events = 10'000});
   ASSERT_TRUE(broadcaster.StartRecordingToSink(server).ok());

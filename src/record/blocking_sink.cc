@@ -17,7 +17,7 @@ class BlockingSink final : public Sink {
   }
 
  private:
-  // The lock is held while the function runs: that is the promise, one at a time.
+  // Held while the function runs, because it runs one request at a time.
   Result<Event> Write(const SinkRequest& request) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return write_(request);

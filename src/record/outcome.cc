@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, kOutcomes> kNames = {
     "written", "merged", "filtered", "dropped", "rejected",
     "gave_up", "lost",   "invalid",  "no_sink", "spooled"};
 
-// Label values are quoted and escaped as Prometheus' text format asks.
+// Quotes and escapes a label value as Prometheus' text format requires.
 std::string Escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -30,7 +30,7 @@ std::string Escaped(std::string_view text) {
 
 std::string_view OutcomeName(Outcome outcome) { return kNames[static_cast<std::size_t>(outcome)]; }
 
-// The format wants all lines of a metric together, whichever sink they are about.
+// The format requires that all lines of a metric are together, for all sinks.
 void WritePrometheusText(const std::vector<std::pair<std::string, SinkStats>>& sinks,
                          std::string* out) {
   auto to = std::back_inserter(*out);
@@ -38,7 +38,7 @@ void WritePrometheusText(const std::vector<std::pair<std::string, SinkStats>>& s
     fmt::format_to(to, "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
   };
   constexpr std::string_view kEvents = "herald_recorder_events_total";
-  head(kEvents, "counter", "Events by sink and by what became of them.");
+  head(kEvents, "counter", "Events by sink and outcome.");
   for (const auto& [sink, stats] : sinks) {
     for (std::size_t i = 0; i < kOutcomes; ++i) {
       fmt::format_to(to, "{}{{sink=\"{}\",outcome=\"{}\"}} {}\n", kEvents, Escaped(sink), kNames[i],
@@ -56,15 +56,15 @@ void WritePrometheusText(const std::vector<std::pair<std::string, SinkStats>>& s
         &SinkStats::recorded);
   write("herald_recorder_events_in_flight", "gauge", "Events that have no outcome yet.",
         &SinkStats::in_flight);
-  write("herald_recorder_requests_total", "counter", "Attempts to write.", &SinkStats::requests);
-  write("herald_recorder_retries_total", "counter", "Attempts that were repeats.",
+  write("herald_recorder_requests_total", "counter", "Requests to the sink.", &SinkStats::requests);
+  write("herald_recorder_retries_total", "counter", "Requests that were retries.",
         &SinkStats::retries);
-  write("herald_recorder_spool_bytes", "gauge", "What the spool takes on disk.",
+  write("herald_recorder_spool_bytes", "gauge", "Bytes of the spool on disk.",
         &SinkStats::spool_bytes);
   write("herald_recorder_spool_dropped_total", "counter",
-        "Spooled events that made room for later ones.", &SinkStats::spool_dropped);
+        "Spooled events dropped to make room for later ones.", &SinkStats::spool_dropped);
   write("herald_recorder_spool_corrupted_total", "counter",
-        "Damaged places of the spool that were passed over.", &SinkStats::spool_corrupted);
+        "Damaged places of the spool that were skipped.", &SinkStats::spool_corrupted);
 }
 
 }  // namespace herald

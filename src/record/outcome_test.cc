@@ -11,7 +11,7 @@
 namespace herald {
 namespace {
 
-TEST(OutcomeTest, EachHasItsName) {
+TEST(OutcomeTest, EachOutcomeHasAName) {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < kOutcomes; ++i) names.insert(OutcomeName(static_cast<Outcome>(i)));
   EXPECT_EQ(names.size(), kOutcomes);
@@ -21,7 +21,7 @@ TEST(OutcomeTest, EachHasItsName) {
   EXPECT_EQ(OutcomeName(Outcome::kSpooled), "spooled");
 }
 
-TEST(OutcomeTest, StatsAreReadByOutcome) {
+TEST(OutcomeTest, StatsAreIndexedByOutcome) {
   SinkStats stats;
   ++stats[Outcome::kMerged];
   EXPECT_EQ(stats.outcomes[1], 1U);
@@ -30,7 +30,7 @@ TEST(OutcomeTest, StatsAreReadByOutcome) {
   EXPECT_EQ(same[Outcome::kWritten], 0U);
 }
 
-TEST(OutcomeTest, PrometheusReadsThem) {
+TEST(OutcomeTest, WritesPrometheusTextFormat) {
   SinkStats stats;
   stats.recorded = 12;
   stats[Outcome::kWritten] = 7;
@@ -45,7 +45,7 @@ TEST(OutcomeTest, PrometheusReadsThem) {
   WritePrometheusText({{"default", stats}}, &text);
   EXPECT_EQ(text,
             "before\n"
-            "# HELP herald_recorder_events_total Events by sink and by what became of them.\n"
+            "# HELP herald_recorder_events_total Events by sink and outcome.\n"
             "# TYPE herald_recorder_events_total counter\n"
             "herald_recorder_events_total{sink=\"default\",outcome=\"written\"} 7\n"
             "herald_recorder_events_total{sink=\"default\",outcome=\"merged\"} 0\n"
@@ -63,26 +63,26 @@ TEST(OutcomeTest, PrometheusReadsThem) {
             "# HELP herald_recorder_events_in_flight Events that have no outcome yet.\n"
             "# TYPE herald_recorder_events_in_flight gauge\n"
             "herald_recorder_events_in_flight{sink=\"default\"} 2\n"
-            "# HELP herald_recorder_requests_total Attempts to write.\n"
+            "# HELP herald_recorder_requests_total Requests to the sink.\n"
             "# TYPE herald_recorder_requests_total counter\n"
             "herald_recorder_requests_total{sink=\"default\"} 20\n"
-            "# HELP herald_recorder_retries_total Attempts that were repeats.\n"
+            "# HELP herald_recorder_retries_total Requests that were retries.\n"
             "# TYPE herald_recorder_retries_total counter\n"
             "herald_recorder_retries_total{sink=\"default\"} 5\n"
-            "# HELP herald_recorder_spool_bytes What the spool takes on disk.\n"
+            "# HELP herald_recorder_spool_bytes Bytes of the spool on disk.\n"
             "# TYPE herald_recorder_spool_bytes gauge\n"
             "herald_recorder_spool_bytes{sink=\"default\"} 4096\n"
-            "# HELP herald_recorder_spool_dropped_total Spooled events that made room for later "
-            "ones.\n"
+            "# HELP herald_recorder_spool_dropped_total Spooled events dropped to make room for "
+            "later ones.\n"
             "# TYPE herald_recorder_spool_dropped_total counter\n"
             "herald_recorder_spool_dropped_total{sink=\"default\"} 2\n"
             "# HELP herald_recorder_spool_corrupted_total Damaged places of the spool that were "
-            "passed over.\n"
+            "skipped.\n"
             "# TYPE herald_recorder_spool_corrupted_total counter\n"
             "herald_recorder_spool_corrupted_total{sink=\"default\"} 1\n");
 }
 
-TEST(OutcomeTest, PrometheusWantsTheLinesOfAMetricTogether) {
+TEST(OutcomeTest, KeepsTheLinesOfAMetricTogether) {
   std::string text;
   WritePrometheusText({{"a", SinkStats()}, {"b", SinkStats()}}, &text);
   std::istringstream lines(text);
@@ -99,7 +99,7 @@ TEST(OutcomeTest, PrometheusWantsTheLinesOfAMetricTogether) {
   EXPECT_EQ(ended.size(), 8U) << "eight metrics, and what was before the first";
 }
 
-TEST(OutcomeTest, ANameThatPrometheusWouldTripOverIsEscaped) {
+TEST(OutcomeTest, EscapesNamesForPrometheus) {
   std::string text;
   WritePrometheusText({{"a\"b\\c\nd", SinkStats()}}, &text);
   EXPECT_NE(text.find(R"(herald_recorder_events_total{sink="a\"b\\c\nd",)"), std::string::npos)

@@ -8,15 +8,15 @@
 
 #include "base/bytes/copy_bytes.h"
 #include "herald/api/reference.h"
+#include "record/event/event_style.h"
+#include "record/event/text_limits.h"
 #include "record/recorder_state.h"
-#include "record/spelling.h"
-#include "record/text_limits.h"
 
 namespace herald {
 namespace {
 
-// Wall time that no two calls of this process share: names are made of it, and
-// upstream's collide where two calls meet in one nanosecond.
+// A wall time that no other call in this process returns. Names of events are made of it;
+// client-go's names collide if two calls happen in the same nanosecond.
 WallTime Unique(WallTime now) {
   static std::atomic<std::int64_t> last{0};
   std::int64_t mine = now.time_since_epoch().count();
@@ -27,17 +27,17 @@ WallTime Unique(WallTime now) {
   return WallTime(std::chrono::nanoseconds(mine));
 }
 
-// Whether this thread is just telling somebody that an event could not be recorded. If
-// they record another one, for which there is no more room than before, that one is
-// counted and nobody is told, or there would be no end.
-thread_local bool telling = false;
+// Whether this thread is inside an outcome function or a log function that reports that an event
+// could not be recorded. If that function records another event, which cannot be recorded
+// either, that one is only counted: to report it would never end.
+thread_local bool is_reporting = false;
 
-class Telling {
+class ReportingScope {
  public:
-  Telling() { telling = true; }
-  ~Telling() { telling = false; }
-  Telling(const Telling&) = delete;
-  Telling& operator=(const Telling&) = delete;
+  ReportingScope() { is_reporting = true; }
+  ~ReportingScope() { is_reporting = false; }
+  ReportingScope(const ReportingScope&) = delete;
+  ReportingScope& operator=(const ReportingScope&) = delete;
 };
 
 bool IsEvent(const ObjectReference& object) {
@@ -55,13 +55,13 @@ void SetReference(const ObjectReference& reference, ObjectReference* out) {
   OverwriteText(reference.field_path, &out->field_path);
 }
 
-std::shared_ptr<const Interested> InterestedIn(const RecorderOptions& options) {
+std::shared_ptr<const EventHandling> HandlingOf(const RecorderOptions& options) {
   if (!options.on_outcome && !options.api_choice) return nullptr;
-  return std::make_shared<const Interested>(
-      Interested{options.on_outcome, nullptr, options.api_choice});
+  return std::make_shared<const EventHandling>(
+      EventHandling{.on_outcome = options.on_outcome, .api_choice = options.api_choice});
 }
 
-// In which style to put the reporter. Who does not know yet begins with the old one.
+// The style of the reporting fields. While the API is not known it is the old one.
 EventApi StyleOf(const RecorderOptions& options) {
   return options.api_choice ? EventApi::kCoreV1 : options.api;
 }
@@ -72,7 +72,7 @@ Recorder::State::State(std::shared_ptr<Broadcaster::Core> core, RecorderOptions 
                        LogFunction log)
     : core_(std::move(core)),
       options_(std::move(options)),
-      interested_(InterestedIn(options_)),
+      handling_(HandlingOf(options_)),
       reporting_controller_(ReportingController(options_.component, StyleOf(options_),
                                                 core_->options().upstream_exact)),
       reporting_instance_(ReportingInstance(options_.component, options_.host, StyleOf(options_),
@@ -83,14 +83,16 @@ std::shared_ptr<const Recorder::State> Recorder::State::WithLog(LogFunction log)
   return std::make_shared<const State>(core_, options_, std::move(log));
 }
 
-std::shared_ptr<const Interested> Recorder::State::WhoIsInterested(Occurrence* occurrence) const {
-  if (!occurrence->on_outcome) return interested_;
-  return std::make_shared<const Interested>(
-      Interested{options_.on_outcome, std::move(occurrence->on_outcome), options_.api_choice});
+std::shared_ptr<const EventHandling> Recorder::State::HandlingFor(Occurrence* occurrence) const {
+  if (!occurrence->on_outcome) return handling_;
+  return std::make_shared<const EventHandling>(
+      EventHandling{.on_outcome = options_.on_outcome,
+                    .on_outcome_of_occurrence = std::move(occurrence->on_outcome),
+                    .api_choice = options_.api_choice});
 }
 
-// Whatever is set here for one style is set for the other, too: the event has been
-// another recorder's before.
+// Sets the same members in either style, because the event may have been used by another recorder
+// before.
 void Recorder::State::SetCommon(herald::Event* event) const {
   const bool old_style = !options_.api_choice && options_.api == EventApi::kCoreV1;
   const bool has_source = options_.api_choice || old_style;
@@ -106,13 +108,13 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
                                                                 Occurrence* occurrence,
                                                                 std::string_view message) const {
   const bool exact = core_->options().upstream_exact;
-  const WallTime now = core_->clock().Now();
+  const WallTime now = core_->Now();
   const WallTime unique = exact ? now : Unique(now);
   const Timestamp when(occurrence->when.value_or(now));
 
   auto [event, is_mine] = TakePooledEvent(maker_id_);
   if (!is_mine) SetCommon(event.get());
-  // The same holds for these: each is set, whatever the occurrence.
+  // These are all set, for the same reason.
   OverwriteText(object.namespace_.empty() ? std::string_view("default") : object.namespace_,
                 &event->metadata.namespace_);
   MakeEventName(object.name, unique, &event->metadata.name);
@@ -124,7 +126,7 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
   OverwriteText(message, &event->message);
   event->related = std::move(occurrence->related);
   if (options_.api_choice) {
-    // In neither style yet: it is spelled when it is delivered.
+    // The style is set when the event is delivered (InStyleOf).
     event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
     if (!exact) CutText(kMaxMessage, &event->message);
   } else if (options_.api == EventApi::kCoreV1) {
@@ -134,65 +136,67 @@ std::shared_ptr<const herald::Event> Recorder::State::MakeEvent(const ObjectRefe
     event->event_time = MicroTime(when.seconds(), when.nanos() / 1000 * 1000);
     if (!exact) FitNewStyle(event.get());
   }
-  return std::move(event);  // a part of a structured binding is copied otherwise
+  return std::move(event);  // a structured binding is not moved implicitly
 }
 
-void Recorder::State::Complain(std::string_view message, const Status& why) const {
+void Recorder::State::LogError(std::string_view message, const Status& status) const {
   if (!log_) return;
-  const std::string text = why.ToString();
-  log_({.level = LogLevel::kError, .message = message, .fields = {{"err", text}}});
+  const std::string error = status.ToString();
+  log_({.level = LogLevel::kError, .message = message, .fields = {{"err", error}}});
 }
 
-void Recorder::State::Refuse(const Published& published, std::string_view complaint,
-                             const Status& why) const {
-  if (telling) return core_->CountInvalid({}, why);
-  const Telling scope;
-  core_->CountInvalid(published, why);
-  Complain(complaint, why);
+void Recorder::State::RejectInvalid(const Published& published, std::string_view message,
+                                    const Status& status) const {
+  if (is_reporting) return core_->CountInvalid({}, status);
+  const ReportingScope scope;
+  core_->CountInvalid(published, status);
+  LogError(message, status);
 }
 
 void Recorder::State::Write(const ObjectReference& object, Occurrence&& occurrence,
                             std::string_view message) const {
   Published published;
-  published.interested = WhoIsInterested(&occurrence);
+  published.handling = HandlingFor(&occurrence);
   const bool exact = core_->options().upstream_exact;
   if (!exact && object.name.empty() && object.kind.empty()) {
-    return Refuse(published, "Could not construct reference, will not report event",
-                  Status(StatusReason::kInvalid, "the reference has neither kind nor name"));
+    return RejectInvalid(
+        published, "Could not construct reference, will not report event",
+        Status(StatusReason::kInvalid, "the reference must have a kind or a name"));
   }
   if (!exact && IsEvent(object)) {
-    return Refuse(published, "Could not construct reference, will not report event",
-                  Status(StatusReason::kInvalid, "an event about an event would never end"));
+    return RejectInvalid(published, "Could not construct reference, will not report event",
+                         Status(StatusReason::kInvalid, "an event must not be about an event"));
   }
   if (occurrence.type != kNormal && occurrence.type != kWarning) {
-    return Refuse(published, "Unsupported event type",
-                  Status(StatusReason::kInvalid,
-                         fmt::format("type is '{}', not Normal or Warning", occurrence.type)));
+    return RejectInvalid(
+        published, "Unsupported event type",
+        Status(StatusReason::kInvalid,
+               fmt::format("invalid type '{}': must be Normal or Warning", occurrence.type)));
   }
   published.event = MakeEvent(object, &occurrence, message);
   published.bytes = ApproximateBytes(*published.event);
-  const std::shared_ptr<const Interested> interested = published.interested;
+  const std::shared_ptr<const EventHandling> handling = published.handling;
   const Status status = core_->Publish(std::move(published));
-  if (status.ok() || telling) return;
-  const Telling scope;
+  if (status.ok() || is_reporting) return;
+  const ReportingScope scope;
   const bool full = status.Is(StatusReason::kTooManyRequests);
-  Tell(interested.get(), full ? Outcome::kDropped : Outcome::kLost, status);
-  // tools/events does not notice that its broadcaster is gone.
+  NotifyOutcome(handling.get(), full ? Outcome::kDropped : Outcome::kLost, status);
+  // tools/events does not notice that its broadcaster was shut down.
   if (exact && !full && options_.api == EventApi::kEventsV1) return;
-  Complain(full ? "Unable to record event: too many queued events, dropped event"
+  LogError(full ? "Unable to record event: too many queued events, dropped event"
                 : "Unable to record event (will not retry!)",
            status);
 }
 
-void Recorder::State::RefuseUnformatted(Occurrence&& occurrence, std::string_view why) const {
+void Recorder::State::RejectUnformatted(Occurrence&& occurrence, std::string_view error) const {
   Published published;
-  published.interested = WhoIsInterested(&occurrence);
-  Refuse(published, "Could not format the message, will not report event",
-         Status(StatusReason::kInvalid, std::string(why)));
+  published.handling = HandlingFor(&occurrence);
+  RejectInvalid(published, "Could not format the message, will not report event",
+                Status(StatusReason::kInvalid, std::string(error)));
 }
 
-// Whatever goes wrong here must not reach the caller, whose work is another: at worst
-// there is no memory left for an event, and then none for a complaint either.
+// No error reaches the caller. At worst there is no memory for the event, and then none for a log
+// message either.
 void Recorder::Write(const ObjectReference& object, Occurrence occurrence,
                      std::string_view message) noexcept {
   if (!state_) return;
@@ -209,8 +213,8 @@ void Recorder::WriteFormatted(const ObjectReference& object, Occurrence occurren
     fmt::memory_buffer message;
     try {
       fmt::vformat_to(fmt::appender(message), format, args);
-    } catch (const std::exception& e) {  // a formatter of the caller's own
-      return state_->RefuseUnformatted(std::move(occurrence), e.what());
+    } catch (const std::exception& e) {  // thrown by a formatter of the caller
+      return state_->RejectUnformatted(std::move(occurrence), e.what());
     }
     state_->Write(object, std::move(occurrence), {message.data(), message.size()});
   } catch (...) {  // NOLINT(bugprone-empty-catch)

@@ -143,7 +143,7 @@ TEST_F(RecorderTest, ANewStyleEventIsWhatToolsEventsMakes) {
   EXPECT_EQ(*event, expected);
 }
 
-TEST_F(RecorderTest, BothStylesPassTheirServersChecks) {
+TEST_F(RecorderTest, BothStylesAreValidForTheServer) {
   for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
     for (const std::string& message : {std::string("m"), Repeat(kEuro, 40'000)}) {
       for (const std::string& host : {std::string("n1"), std::string(300, 'h')}) {
@@ -175,7 +175,7 @@ TEST_F(RecorderTest, AClusterScopedObjectsEventIsInDefault) {
   }
 }
 
-TEST_F(RecorderTest, AnObjectWhoseNameAnEventCannotHaveGetsAnotherName) {
+TEST_F(RecorderTest, ReplacesAnObjectNameThatIsInvalidInAnEventName) {
   for (const std::string& name :
        {std::string("2001:db8::123"), std::string(300, 'x'), std::string("Upper")}) {
     for (const EventApi api : {EventApi::kCoreV1, EventApi::kEventsV1}) {
@@ -190,8 +190,8 @@ TEST_F(RecorderTest, AnObjectWhoseNameAnEventCannotHaveGetsAnotherName) {
   }
 }
 
-TEST_F(RecorderTest, NamesAreNeverAlike) {
-  // Upstream collides when two calls share a nanosecond; here the clock stands still.
+TEST_F(RecorderTest, NamesAreUnique) {
+  // client-go's names collide if two calls happen in one nanosecond; this clock does not move.
   constexpr int kThreads = 8;
   constexpr int kEach = 100;
   std::vector<std::thread> threads;
@@ -210,7 +210,7 @@ TEST_F(RecorderTest, NamesAreNeverAlike) {
   EXPECT_EQ(names.size(), static_cast<std::size_t>(kThreads * kEach));
 }
 
-TEST_F(RecorderTest, NamesOfTwoBroadcastersAreNeverAlikeEither) {
+TEST_F(RecorderTest, NamesAreUniqueAcrossBroadcasters) {
   Broadcaster other({.executor = &executor_});
   const auto watcher = *other.Watch();
   recorder_.Event(Pod(), kNormal, "R", "m");
@@ -230,28 +230,28 @@ TEST_F(RecorderTest, APastEventHasItsOwnTime) {
   EXPECT_EQ(Next()->event_time, MicroTime(Timestamp(when).seconds(), 123456000));
 }
 
-TEST_F(RecorderTest, AnnotationsTravelAlong) {
+TEST_F(RecorderTest, KeepsAnnotations) {
   recorder_.AnnotatedEventf(Pod(), {{"k", "v"}, {"a", ""}}, kNormal, "Scaled", "to {}", 3);
   const auto event = Next();
   EXPECT_EQ(event->metadata.annotations, (StringMap{{"a", ""}, {"k", "v"}}));
   EXPECT_EQ(event->message, "to 3");
 }
 
-TEST_F(RecorderTest, AMessageOfItsOwnIsNoFormat) {
+TEST_F(RecorderTest, EventDoesNotFormatItsMessage) {
   recorder_.Event(Pod(), kNormal, "R", "100% {} {0} %s");
   EXPECT_EQ(Next()->message, "100% {} {0} %s");
 }
 
-TEST_F(RecorderTest, AnActionIsAskedForAndSoTheReasonStandsIn) {
+TEST_F(RecorderTest, UsesTheReasonAsAMissingAction) {
   NewRecorder(EventApi::kEventsV1).Event(Pod(), kNormal, "Started", "m");
   EXPECT_EQ(Next()->action, "Started");
   recorder_.Event(Pod(), kNormal, "Started", "m");
   EXPECT_EQ(Next()->action, "");
 }
 
-// Texts that a server would refuse are cut, between characters and with a marker.
+// Strings that a server would reject are cut, between characters and with a marker.
 
-TEST_F(RecorderTest, CutsWhatIsTooLong) {
+TEST_F(RecorderTest, CutsLongMessages) {
   struct Case {
     std::string name;
     EventApi api;
@@ -272,7 +272,7 @@ TEST_F(RecorderTest, CutsWhatIsTooLong) {
       {"a megabyte", EventApi::kCoreV1, std::string(1 << 20, 'x'), std::string(65533, 'x') + "..."},
       {"a megabyte of euros", EventApi::kCoreV1, Repeat(kEuro, 350'000),
        Repeat(kEuro, 21'844) + "..."},
-      // There is no letter to keep whole, so nothing is gained by cutting further.
+      // Not UTF-8, so there is no character to keep whole.
       {"no UTF-8 at all", EventApi::kEventsV1, std::string(2000, '\x80'),
        std::string(1021, '\x80') + "..."},
   };
@@ -296,7 +296,7 @@ TEST_F(RecorderTest, CutsReasonActionAndInstanceInTheNewStyle) {
   EXPECT_EQ(event->reporting_instance, "kubelet-" + std::string(117, 'h') + "...");
 }
 
-TEST_F(RecorderTest, AControllerThatIsNoQualifiedNameIsMadeOneInTheNewStyle) {
+TEST_F(RecorderTest, MakesTheControllerAQualifiedNameInTheNewStyle) {
   struct Case {
     std::string component;
     std::string controller;
@@ -335,7 +335,7 @@ TEST_F(RecorderTest, CutsNothingUnderUpstreamExact) {
   EXPECT_EQ(event->action, "");
 }
 
-TEST_F(RecorderTest, NulAndInvalidUtf8PassAsTheyAre) {
+TEST_F(RecorderTest, KeepsNulAndInvalidUtf8) {
   // What becomes of them is the codec's to decide; here nothing may stumble.
   const std::string bytes("a\0b\xff\xc3(", 6);
   recorder_.Event(Pod(bytes), kNormal, bytes, bytes);
@@ -349,7 +349,7 @@ TEST_F(RecorderTest, NulAndInvalidUtf8PassAsTheyAre) {
 
 // What cannot be an event.
 
-TEST_F(RecorderTest, RefusesWhatCannotBeAnEventAndCountsIt) {
+TEST_F(RecorderTest, RejectsAndCountsInvalidEvents) {
   struct Case {
     std::string name;
     ObjectReference object;
@@ -359,7 +359,7 @@ TEST_F(RecorderTest, RefusesWhatCannotBeAnEventAndCountsIt) {
   const std::string no_reference = "Could not construct reference, will not report event";
   const std::vector<Case> cases = {
       {"an empty reference", {}, "Normal", no_reference},
-      {"a namespace is no object", {.namespace_ = "ns", .uid = "u"}, "Normal", no_reference},
+      {"only a namespace", {.namespace_ = "ns", .uid = "u"}, "Normal", no_reference},
       {"about an event",
        {.kind = "Event", .namespace_ = "ns", .name = "x", .api_version = "v1"},
        "Normal",
@@ -383,13 +383,13 @@ TEST_F(RecorderTest, RefusesWhatCannotBeAnEventAndCountsIt) {
   }
 }
 
-TEST_F(RecorderTest, SomeoneElsesEventKindIsNoEvent) {
+TEST_F(RecorderTest, AnEventKindOfAnotherGroupIsNotAnEvent) {
   recorder_.Event({.kind = "Event", .name = "party", .api_version = "calendar.example/v1"}, kNormal,
                   "R", "m");
   EXPECT_TRUE(Next());
 }
 
-TEST_F(RecorderTest, UpstreamRefusesOnlyTheType) {
+TEST_F(RecorderTest, UpstreamExactRejectsOnlyTheType) {
   Use({.upstream_exact = true});
   recorder_.Event({}, kNormal, "R", "m");
   EXPECT_TRUE(Next());
@@ -399,7 +399,7 @@ TEST_F(RecorderTest, UpstreamRefusesOnlyTheType) {
   EXPECT_FALSE(Next());
 }
 
-TEST_F(RecorderTest, AnArgumentThatThrowsCostsOnlyItsEvent) {
+TEST_F(RecorderTest, AnArgumentThatThrowsLosesOnlyItsEvent) {
   recorder_.Eventf(Pod(), kNormal, "R", "value {}", Unprintable());
   EXPECT_FALSE(Next());
   EXPECT_EQ(outcomes_, Outcomes{Outcome::kInvalid}) << "and that is counted";
@@ -436,16 +436,16 @@ TEST(RecorderAloneTest, ARecorderOutlivesABroadcasterWithAThread) {
   recorder.Event(Pod(), kNormal, "R", "m");
 }
 
-TEST(RecorderAloneTest, ARecorderOfNobodyRecordsNothing) {
+TEST(RecorderAloneTest, ADefaultRecorderRecordsNothing) {
   Recorder recorder;
   recorder.Event(Pod(), kNormal, "R", "m");
   recorder.Eventf(Pod(), kNormal, "R", "{}", 1);
   recorder.WithLogger([](const LogEntry&) { FAIL(); }).Event(Pod(), "odd", "R", "m");
 }
 
-// Who is told.
+// Outcome functions.
 
-TEST_F(RecorderTest, AFullQueueIsToldOnce) {
+TEST_F(RecorderTest, ReportsAFullQueueOnce) {
   Use({.incoming_events = 1});
   recorder_.Event(Pod(), kNormal, "R", "a");
   recorder_.Event(Pod(), kNormal, "R", "b");
@@ -455,18 +455,18 @@ TEST_F(RecorderTest, AFullQueueIsToldOnce) {
   EXPECT_FALSE(Next());
 }
 
-// Were each of them told, the stack would not suffice.
-TEST_F(RecorderTest, WhoRecordsOnBeingToldOfAFullQueueIsNotToldAgain) {
+// If each of them were reported, the stack would overflow.
+TEST_F(RecorderTest, DoesNotReportEventsRecordedWhileReportingAFullQueue) {
   Use({.incoming_events = 1});
   const auto sink = std::make_shared<MemorySink>();
   ASSERT_TRUE(broadcaster_->StartRecordingToSink(sink).ok());
-  int told = 0;
+  int notified = 0;
   int logged = 0;
   Recorder inner;
   const Recorder outer = broadcaster_->NewRecorder(
       {.component = "c", .on_outcome = [&](Outcome outcome, const Status&) {
          if (outcome != Outcome::kDropped && outcome != Outcome::kInvalid) return;
-         ++told;
+         ++notified;
          inner.Event(Pod(), kNormal, "R", "from the callback");
          inner.Event(Pod(), "odd", "R", "from the callback");
        }});
@@ -476,11 +476,11 @@ TEST_F(RecorderTest, WhoRecordsOnBeingToldOfAFullQueueIsNotToldAgain) {
   });
   inner.Event(Pod(), kNormal, "R", "fills the queue");
   inner.Event(Pod(), kNormal, "R", "does not fit");
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(notified, 1);
   EXPECT_EQ(logged, 1);
   // And once more: the mark is taken off again.
   inner.Event(Pod(), "odd", "R", "is none");
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(notified, 2);
   EXPECT_EQ(logged, 2);
   broadcaster_->Shutdown(seconds(1));
   const SinkStats stats = broadcaster_->Stats().at(0);
@@ -491,7 +491,7 @@ TEST_F(RecorderTest, WhoRecordsOnBeingToldOfAFullQueueIsNotToldAgain) {
   inner = Recorder();
 }
 
-TEST_F(RecorderTest, OneEventMayHaveItsOwnCallback) {
+TEST_F(RecorderTest, AnEventMayHaveItsOwnOutcomeFunction) {
   Outcomes own;
   recorder_.Record(Pod(),
                    {.reason = "R",
@@ -507,7 +507,7 @@ TEST_F(RecorderTest, OneEventMayHaveItsOwnCallback) {
   EXPECT_EQ(outcomes_, (Outcomes{Outcome::kNoSink, Outcome::kNoSink}));
 }
 
-TEST_F(RecorderTest, ACallbackThatThrowsHurtsNobody) {
+TEST_F(RecorderTest, IgnoresWhatAnOutcomeFunctionThrows) {
   int calls = 0;
   Recorder recorder =
       broadcaster_->NewRecorder({.component = "test", .on_outcome = [&](Outcome, const Status&) {
@@ -532,17 +532,17 @@ TEST_F(RecorderTest, ACallbackThatThrowsHurtsNobody) {
   broadcaster_->Shutdown(seconds(1));
   record(kNormal);
   EXPECT_EQ(calls, 3);
-  EXPECT_EQ(own, 3) << "one that throws does not keep the other from being told";
+  EXPECT_EQ(own, 3) << "the other function is called even if one throws";
 }
 
-TEST_F(RecorderTest, ALogThatThrowsHurtsNobody) {
+TEST_F(RecorderTest, IgnoresWhatALogFunctionThrows) {
   Recorder recorder = recorder_.WithLogger([](const LogEntry&) { throw 7; });
   recorder.Event(Pod(), "odd", "R", "m");
   recorder.Event(Pod(), kNormal, "R", "m");
   EXPECT_TRUE(Next());
 }
 
-TEST_F(RecorderTest, WithLoggerSendsComplaintsElsewhere) {
+TEST_F(RecorderTest, WithLoggerLogsErrorsToAnotherFunction) {
   Strings elsewhere;
   Recorder recorder = recorder_.WithLogger([&](const LogEntry& entry) {
     EXPECT_EQ(entry.level, LogLevel::kError);

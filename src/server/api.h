@@ -20,10 +20,12 @@
 
 namespace herald::server {
 
-// A request that has come past authentication and authorization.
-struct Call {
+class ApiState;
+
+// A request that has passed authentication and authorization.
+struct AdmittedRequest {
   http::Request request{};
-  Status body_error{};  // why the body is not there
+  Status body_error{};  // not ok: the body could not be read
   RequestInfo info{};
   User user{};
   std::string client_address{};
@@ -31,40 +33,40 @@ struct Call {
 
 struct ApiOptions {
   const Clock* clock = nullptr;  // borrowed; null: SystemClock()
-  // How long events live, for what the API tells about retention. The store decides by
-  // its Schema.
+  // How long events are kept, for what the API reports about retention. The store decides by its
+  // Schema.
   std::chrono::seconds event_ttl{3600};
 
-  // Whether the user may do that; called if a request needs a second permission (a PUT may
-  // create). Null: always.
-  std::function<void(const User&, const RequestInfo&, Authorizer::Done)> authorize{};
-  // The last word before a write of `event` (create, update or patch, not dry runs); an error
-  // refuses it. Null: none.
+  // Returns the authorizer for second permissions (a PUT may create) and for reviews of what users
+  // may do. Never returns null. If the function itself is null, everything is allowed.
+  std::function<std::shared_ptr<const Authorizer>()> authorizer{};
+  // The last check before `event` is written (create, update or patch, not dry runs); an error
+  // rejects the write. Null: every write is admitted.
   std::function<Status(const User&, const Event& event)> admit{};
 
-  // How long a watch runs at least where its client names no time; twice that at most.
+  // A watch whose client sets no timeout lasts between this and twice this.
   std::chrono::seconds min_request_timeout{1800};
-  // Bounds of the watches of this server.
+  // Limits on the watches of this server.
   std::size_t max_watches = 20'000;
   std::size_t max_watches_per_user = 5'000;
-  // Of the memory of lists that are being read, encoded and sent.
+  // Limit on the memory of lists that are being read, encoded and sent.
   std::size_t max_list_bytes = ListBudget::kMaxBytes;
 
-  // Whose pages may open WebSockets, besides those of this server.
+  // The origins whose pages may open WebSockets, besides this server's own.
   Cors cors{};
 
   LogFunction log{};
 };
 
-// The API itself: /api, /apis, events of both groups, namespaces, discovery, OpenAPI and /version.
-// It knows what a request means and words the answer; who may ask is decided before,
-// and what is kept is the store's business.
+// The API: events of both groups, namespaces, reviews, discovery, OpenAPI and /version. It answers
+// requests that the FrontDoor has authorized. What it serves is in the route table
+// (routes/route_table.h); what the handlers share is in ApiState.
 //
 // Thread-safe.
 class Api {
  public:
-  // What the store that is handed to the constructor must have been opened with. `lifetime` is told
-  // each event that is written.
+  // The Schema with which the store must have been opened. `lifetime` is called for each event that
+  // is written.
   static store::Schema MakeSchema(std::function<std::chrono::seconds(const Event&)> lifetime);
 
   // The store is borrowed and outlives the Api.
@@ -74,21 +76,19 @@ class Api {
   Api(const Api&) = delete;
   Api& operator=(const Api&) = delete;
 
-  // Answers, now or later. Everything but health, metrics and what else belongs to the running of
-  // the server comes here; unknown paths get their 404.
-  void Handle(Call call, std::shared_ptr<http::Responder> responder);
+  // Sends the response, within the call or later. Unknown paths get 404, and so do health and
+  // metrics, which the FrontDoor serves.
+  void Handle(AdmittedRequest admitted, std::shared_ptr<http::Responder> responder);
 
-  // Ends all watches cleanly and refuses new ones. Idempotent.
+  // Ends all watches cleanly and rejects new ones. Idempotent.
   void Stop();
 
  private:
-  class Impl;
-  const std::shared_ptr<Impl> impl_;  // shared with the requests that are being answered
+  const std::shared_ptr<ApiState> state_;  // shared with the requests that are being answered
 };
 
-// Answers with a failure as Kubernetes words it, in the representation that the
-// request accepts. Also for those who refuse requests before they come to the Api. `headers` are
-// sent besides the usual ones.
+// Sends an error as Kubernetes writes it, in the representation that the request accepts. Also for
+// requests that are rejected before they reach the Api. `headers` are sent besides the usual ones.
 void SendStatus(const http::Request& request, const http::Query& query, const Status& status,
                 http::Responder& responder, http::Headers headers = {});
 

@@ -48,15 +48,15 @@ class ApiTest : public testing::Test {
             http::Headers headers = {}) {
     if (headers.Find("content-type") == nullptr) headers.Add("content-type", "application/json");
     auto responder = std::make_shared<TestResponder>();
-    Call call;
-    call.info = ParseRequestInfo(method, target);
-    call.request = {.method = std::move(method),
-                    .target = std::move(target),
-                    .authority = "127.0.0.1:6443",
-                    .headers = std::move(headers),
-                    .body = std::move(body)};
-    call.user.name = "u";
-    api_->Handle(std::move(call), responder);
+    AdmittedRequest admitted;
+    admitted.info = ParseRequestInfo(method, target);
+    admitted.request = {.method = std::move(method),
+                        .target = std::move(target),
+                        .authority = "127.0.0.1:6443",
+                        .headers = std::move(headers),
+                        .body = std::move(body)};
+    admitted.user.name = "u";
+    api_->Handle(std::move(admitted), responder);
     return responder;
   }
   Client Get(std::string target, std::string accept = "application/json") {
@@ -77,7 +77,7 @@ class ApiTest : public testing::Test {
   std::unique_ptr<Api> api_;
 };
 
-TEST_F(ApiTest, WhatIsWrittenThroughOneApiIsReadThroughTheOther) {
+TEST_F(ApiTest, AnEventWrittenInOneSpellingIsReadInTheOther) {
   const Client created = Post(Pod("a"));
   ASSERT_EQ(created->status(), 201) << created->body();
   EXPECT_EQ(created->header("cache-control"), "no-cache, private");
@@ -122,7 +122,7 @@ TEST_F(ApiTest, TakesEveryFormOfBody) {
   EXPECT_EQ(Post("{")->status(), 400);
 }
 
-TEST_F(ApiTest, MembersThatNobodyKnowsAreWarnedOfOrRefused) {
+TEST_F(ApiTest, WarnsOfOrRejectsUnknownMembers) {
   const Client warned = Post(Pod("a", R"(,"colour":"red")"));
   EXPECT_EQ(warned->status(), 201);
   EXPECT_EQ(warned->header("warning"), R"(299 - "unknown field \"colour\"")");
@@ -136,7 +136,7 @@ TEST_F(ApiTest, MembersThatNobodyKnowsAreWarnedOfOrRefused) {
   EXPECT_EQ(ignored->header("warning"), "");
 }
 
-TEST_F(ApiTest, AnswersInTheFormThatIsAccepted) {
+TEST_F(ApiTest, RespondsInTheAcceptedFormat) {
   ASSERT_EQ(Post(Pod("a"))->status(), 201);
   const std::string target = std::string(kCore) + "/a";
   EXPECT_EQ(Get(target, "application/yaml")->body().substr(0, 15), "apiVersion: v1\n");
@@ -153,7 +153,7 @@ TEST_F(ApiTest, AnswersInTheFormThatIsAccepted) {
   EXPECT_EQ(json::parse(pretty->body()), json::parse(Get(target)->body()));
 }
 
-TEST_F(ApiTest, MetadataAloneInBothFormats) {
+TEST_F(ApiTest, SendsPartialMetadataInBothFormats) {
   ASSERT_EQ(Post(Pod("a"))->status(), 201);
   const json list = json::parse(
       Get(std::string(kCore), "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
@@ -184,7 +184,7 @@ std::string Gunzip(const std::string& packed) {
   return out;
 }
 
-// 300 events, of which the list is some 300 KB.
+// 300 events, whose list has about 300 KB.
 void ApiTest::FillForALongList() {
   for (int i = 0; i < 300; ++i) {
     ASSERT_EQ(Post(Pod("e" + std::to_string(i), R"(,"action":")" + std::string(500, 'x') + '"'))
@@ -193,7 +193,7 @@ void ApiTest::FillForALongList() {
   }
 }
 
-TEST_F(ApiTest, LongListsTravelWhileTheyAreMade) {
+TEST_F(ApiTest, SendsLongListsWhileTheyAreEncoded) {
   FillForALongList();
   const Client plain = Get(std::string(kCore));
   plain->WaitForEnd();
@@ -223,13 +223,13 @@ TEST_F(ApiTest, AListThatCannotBeCompletedIsAnErrorOrCutOff) {
   early->WaitForEnd();
   EXPECT_EQ(early->status(), 500);
   EXPECT_FALSE(early->aborted());
-  EXPECT_EQ(logged_, 2) << "in both cases the operator is told";
+  EXPECT_EQ(logged_, 2) << "both are logged";
 }
 
-TEST_F(ApiTest, LargeListsArePackedForThoseWhoCanUnpack) {
+TEST_F(ApiTest, CompressesLargeListsIfTheClientAcceptsGzip) {
   FillForALongList();
   const Client plain = Get(std::string(kCore));
-  plain->WaitForEnd();  // large lists are encoded on a thread of the Api's
+  plain->WaitForEnd();  // large lists are encoded on a thread of the Api
   EXPECT_EQ(plain->header("content-encoding"), "");
   const Client packed =
       Do("GET", std::string(kCore), "", {{"accept-encoding", "deflate, gzip;q=1"}});
@@ -244,7 +244,7 @@ TEST_F(ApiTest, LargeListsArePackedForThoseWhoCanUnpack) {
   EXPECT_EQ(list->items.size(), 300U);
 }
 
-// A store whose lists take as long as the test likes.
+// A store that completes lists when the test says so.
 class SlowStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -264,7 +264,7 @@ class SlowStore final : public store::ForwardingStore {
 TEST_F(ApiTest, ListsAreBoundedPerUserWhateverTheySelect) {
   SlowStore slow(&store_);
   ApiOptions options;
-  options.max_list_bytes = 6 * ListBudget::kListBytes;  // of which one user gets half
+  options.max_list_bytes = 6 * ListBudget::kListBytes;  // one user gets half of it
   api_ = std::make_unique<Api>(&slow, std::move(options));
   std::vector<Client> clients;
   for (const char* query : {"", "?fieldSelector=type!%3Dx", "?limit=10"}) {
@@ -289,11 +289,11 @@ TEST_F(ApiTest, ListsThatNobodyReadsStayBounded) {
   const auto list = [this](std::string target) {
     auto client = std::make_shared<TestResponder>();
     client->StopReading();
-    Call call;
-    call.info = ParseRequestInfo("GET", target);
-    call.request.target = std::move(target);
-    call.user.name = "u";
-    api_->Handle(std::move(call), client);
+    AdmittedRequest admitted;
+    admitted.info = ParseRequestInfo("GET", target);
+    admitted.request.target = std::move(target);
+    admitted.user.name = "u";
+    api_->Handle(std::move(admitted), client);
     return client;
   };
   std::size_t queued = 0;
@@ -310,7 +310,7 @@ TEST_F(ApiTest, ListsThatNobodyReadsStayBounded) {
   later->Close();
 }
 
-// Remembers what it was asked to read.
+// Records the queries.
 class NotingStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -389,7 +389,7 @@ TEST_F(ApiTest, DeletesTenThousandWithoutRunningOutOfStack) {
   EXPECT_EQ(store_.Stats().entries, 0U);
 }
 
-TEST_F(ApiTest, TheDeletionOfACollectionIsAnsweredWithWhatWasThere) {
+TEST_F(ApiTest, DeletingACollectionReturnsTheDeletedEvents) {
   FillForALongList();
   const std::string before = Get(std::string(kCore))->body();
   const Client all = Do("DELETE", std::string(kCore) + "?dryRun=All");
@@ -398,7 +398,7 @@ TEST_F(ApiTest, TheDeletionOfACollectionIsAnsweredWithWhatWasThere) {
   EXPECT_EQ(some.at("items").size(), 100U);
   EXPECT_EQ(some.at("metadata").at("remainingItemCount"), 200);
   const json rest = json::parse(Do("DELETE", std::string(kCore))->body());
-  EXPECT_EQ(rest.at("items").size(), 200U) << "although they are gone by now";
+  EXPECT_EQ(rest.at("items").size(), 200U) << "although they have been deleted";
   EXPECT_EQ(store_.Stats().entries, 0U);
 }
 
@@ -455,16 +455,16 @@ TEST_F(ApiTest, AWatchMayBeAWebSocket) {
   Post(Pod("a"));
   const auto watch = [&](std::string accept) {
     auto responder = std::make_shared<TestResponder>();
-    Call call;
+    AdmittedRequest admitted;
     const std::string target = std::string(kCore) + "?watch=true&timeoutSeconds=1";
-    call.info = ParseRequestInfo("GET", target);
-    call.request.target = target;
-    call.request.websocket = true;
-    call.request.headers = {{"accept", std::move(accept)},
-                            {"sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="},
-                            {"sec-websocket-version", "13"},
-                            {"sec-websocket-protocol", "binary.k8s.io"}};
-    api_->Handle(std::move(call), responder);
+    admitted.info = ParseRequestInfo("GET", target);
+    admitted.request.target = target;
+    admitted.request.websocket = true;
+    admitted.request.headers = {{"accept", std::move(accept)},
+                                {"sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="},
+                                {"sec-websocket-version", "13"},
+                                {"sec-websocket-protocol", "binary.k8s.io"}};
+    api_->Handle(std::move(admitted), responder);
     return responder;
   };
   const Client text = watch("application/json");
@@ -473,7 +473,7 @@ TEST_F(ApiTest, AWatchMayBeAWebSocket) {
   EXPECT_EQ(text->header("sec-websocket-protocol"), "binary.k8s.io");
   const std::string message = text->body();
   ASSERT_GT(message.size(), 4U);
-  // Longer than 125 bytes: the length stands in the two that follow.
+  // Longer than 125 bytes: the next two bytes are the length.
   EXPECT_EQ(message.substr(0, 2), "\x81\x7e");
   EXPECT_EQ(static_cast<unsigned char>(message[2]) * 256U + static_cast<unsigned char>(message[3]),
             message.size() - 4);
@@ -487,7 +487,7 @@ TEST_F(ApiTest, AWatchMayBeAWebSocket) {
   api_->Stop();
 }
 
-TEST_F(ApiTest, AWebSocketThatCannotBeIsRefused) {
+TEST_F(ApiTest, RejectsInvalidWebSocketOffers) {
   for (const http::Headers& headers :
        {http::Headers{{"sec-websocket-version", "13"}},
         http::Headers{{"sec-websocket-key", "k"}, {"sec-websocket-version", "8"}},
@@ -495,31 +495,31 @@ TEST_F(ApiTest, AWebSocketThatCannotBeIsRefused) {
                       {"sec-websocket-version", "13"},
                       {"sec-websocket-protocol", "a, b"}}}) {
     auto responder = std::make_shared<TestResponder>();
-    Call call;
-    call.request.target = std::string(kCore) + "?watch=true";
-    call.info = ParseRequestInfo("GET", call.request.target);
-    call.request.websocket = true;
-    call.request.headers = headers;
-    api_->Handle(std::move(call), responder);
+    AdmittedRequest admitted;
+    admitted.request.target = std::string(kCore) + "?watch=true";
+    admitted.info = ParseRequestInfo("GET", admitted.request.target);
+    admitted.request.websocket = true;
+    admitted.request.headers = headers;
+    api_->Handle(std::move(admitted), responder);
     EXPECT_EQ(responder->status(), 400);
   }
 }
 
-TEST_F(ApiTest, AWebSocketIsRefusedToForeignOrigins) {
+TEST_F(ApiTest, RejectsWebSocketsFromOtherOrigins) {
   ApiOptions options;
   options.clock = &clock_;
   options.cors = *Cors::Make({R"(^https://ui\.example\.com$)"});
   Api api(&store_, std::move(options));
   const auto status = [&](std::vector<std::string> origins, std::string authority) {
     auto responder = std::make_shared<TestResponder>();
-    Call call;
-    call.request.target = std::string(kCore) + "?watch=true";
-    call.info = ParseRequestInfo("GET", call.request.target);
-    call.request.authority = std::move(authority);
-    call.request.websocket = true;
-    call.request.headers = {{"sec-websocket-key", "k"}, {"sec-websocket-version", "13"}};
-    for (std::string& origin : origins) call.request.headers.Add("origin", std::move(origin));
-    api.Handle(std::move(call), responder);
+    AdmittedRequest admitted;
+    admitted.request.target = std::string(kCore) + "?watch=true";
+    admitted.info = ParseRequestInfo("GET", admitted.request.target);
+    admitted.request.authority = std::move(authority);
+    admitted.request.websocket = true;
+    admitted.request.headers = {{"sec-websocket-key", "k"}, {"sec-websocket-version", "13"}};
+    for (std::string& origin : origins) admitted.request.headers.Add("origin", std::move(origin));
+    api.Handle(std::move(admitted), responder);
     return responder->status();
   };
   EXPECT_EQ(status({}, "herald:6443"), 101) << "not a browser";
@@ -538,7 +538,7 @@ TEST_F(ApiTest, AWebSocketIsRefusedToForeignOrigins) {
   api.Stop();
 }
 
-TEST_F(ApiTest, KeysThatYamlHasTwiceAreWarnedOfOrRefused) {
+TEST_F(ApiTest, WarnsOfOrRejectsDuplicateYamlKeys) {
   const std::string body =
       "metadata: {name: twice}\ninvolvedObject: {namespace: default}\nreason: a\nreason: b\nx: 1\n";
   const http::Headers yaml{{"content-type", "application/yaml"}};
@@ -582,7 +582,7 @@ TEST_F(ApiTest, ANamespaceThatIsAddressedByNameReturnsNoOther) {
   api_->Stop();
 }
 
-TEST_F(ApiTest, AMalformedPathIsServedByNobody) {
+TEST_F(ApiTest, AMalformedPathIsNotFound) {
   Post(Pod("a"));
   for (const std::string target :
        {"/api/v1//events", "//api/v1/events", "/api//v1/events", "/api/v1/namespaces//events",
@@ -643,7 +643,7 @@ TEST_F(ApiTest, ListsItsPathsAtTheRoot) {
   for (const char* path : {"/api/v1", "/apis/events.k8s.io/v1", "/metrics", "/version"})
     EXPECT_NE(std::ranges::find(paths, path), paths.end()) << path;
   EXPECT_TRUE(client->body().starts_with("{\n  \"paths\": [\n    \"/api\",\n"));
-  // All that this class serves are there.
+  // The Api serves all of them, except those of the FrontDoor.
   for (const std::string& path : paths) {
     const bool of_the_front_door = path == "/metrics" || path.starts_with("/healthz") ||
                                    path.starts_with("/livez") || path.starts_with("/readyz");
@@ -651,7 +651,7 @@ TEST_F(ApiTest, ListsItsPathsAtTheRoot) {
   }
 }
 
-TEST_F(ApiTest, TellsHowLongEventsAreKept) {
+TEST_F(ApiTest, ReportsHowLongEventsAreKept) {
   const json retention = json::parse(Get("/herald/retention")->body());
   EXPECT_EQ(retention.at("eventTTLSeconds"), 3600);
   EXPECT_EQ(Get(std::string(kCore) + "?since=1h")->header("herald-event-ttl"), "3600");
@@ -681,7 +681,7 @@ TEST_F(ApiTest, DiscoveryIsTheSameInEveryForm) {
   EXPECT_EQ(again->body(), "");
 }
 
-// Every reference in a document leads to something in it.
+// Every reference in a document must point to a schema in it.
 void CheckReferences(const json& document, const json& part) {
   if (part.is_object()) {
     for (const auto& [key, value] : part.items()) {
@@ -713,7 +713,7 @@ TEST_F(ApiTest, OpenApiDescribesWhatIsServed) {
     for (const json& parameter : item.at("patch").at("parameters")) {
       validates = validates || parameter.at("name") == "fieldValidation";
     }
-    EXPECT_TRUE(validates) << "kubectl leaves validation to servers that say so";
+    EXPECT_TRUE(validates) << "kubectl lets servers validate that have this parameter";
   }
   const json v2 = json::parse(Get("/openapi/v2")->body());
   CheckReferences(v2, v2);
@@ -729,15 +729,19 @@ TEST_F(ApiTest, OpenApiDescribesWhatIsServed) {
                                                             5));
 }
 
-class RefusingApiTest : public ApiTest {
+class AllowAllButCreate final : public Authorizer {
+ public:
+  void Authorize(const User& /*user*/, const RequestInfo& info, Done done) const override {
+    done({.allowed = info.verb != "create"});
+  }
+};
+
+class RejectingApiTest : public ApiTest {
  protected:
-  RefusingApiTest()
+  RejectingApiTest()
       : ApiTest([] {
           ApiOptions options;
-          options.authorize = [](const User&, const RequestInfo& info,
-                                 const Authorizer::Done& done) {
-            done({.allowed = info.verb != "create"});
-          };
+          options.authorizer = [] { return std::make_shared<AllowAllButCreate>(); };
           options.admit = [](const User&, const Event& event) {
             if (event.reason != "Spam") return Status();
             Status::Parts parts;
@@ -750,7 +754,7 @@ class RefusingApiTest : public ApiTest {
         }()) {}
 };
 
-TEST_F(RefusingApiTest, APutThatCreatesNeedsASecondPermission) {
+TEST_F(RejectingApiTest, APutThatCreatesNeedsASecondPermission) {
   const Client client = Do("PUT", std::string(kCore) + "/a", Pod("a"));
   EXPECT_EQ(client->status(), 403);
   EXPECT_EQ(json::parse(client->body()).at("message"),
@@ -758,7 +762,7 @@ TEST_F(RefusingApiTest, APutThatCreatesNeedsASecondPermission) {
             "\"\" in the namespace \"default\"");
 }
 
-TEST_F(RefusingApiTest, WhatIsNotAdmittedIsToldWhenToComeBack) {
+TEST_F(RejectingApiTest, AWriteThatIsNotAdmittedGetsRetryAfter) {
   const Client client = Post(R"({"metadata":{"name":"a"},"involvedObject":{"namespace":"default"},)"
                              R"("reason":"Spam"})");
   EXPECT_EQ(client->status(), 429);

@@ -12,9 +12,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// A thread may be stopped between its looks at two clocks. A reading that took longer than this is
-// repeated, so that the pause does not look like a jump; a few times, because a jump that is none
-// only delays expiry.
+// A thread may be stopped between reading the two clocks. A reading that took longer than this is
+// repeated, so that the pause does not look like a jump. A few times only, because a false jump
+// merely delays expiry.
 constexpr std::chrono::seconds kLongestReading{1};
 constexpr int kReadings = 5;
 
@@ -63,7 +63,7 @@ std::optional<WallTime> ClockGuard::Look() {
     if (jump) ++jumps_;
     if (jump || rebooted) {
       held_since_ = now.since_boot;
-      // The record stays as it was before the first jump, and is renewed when this one is over.
+      // The record stays as it was before the first jump, and is renewed when expiry resumes.
       recorded_at_.reset();
     } else if (held_since_ && now.since_boot - *held_since_ >= kSteady) {
       held_since_.reset();
@@ -74,18 +74,18 @@ std::optional<WallTime> ClockGuard::Look() {
     looked_ = true;
   }
   if (jump) {
-    Say(LogLevel::kWarn,
+    Log(LogLevel::kWarn,
         "the wall clock has jumped; nothing expires until it has been steady for 10 minutes or an "
         "operator accepts it",
         *jump);
   }
   if (rebooted) {
-    Say(LogLevel::kInfo,
+    Log(LogLevel::kInfo,
         "the machine has been rebooted; nothing expires until the clock has been steady for 10 "
         "minutes or an operator accepts it",
         nanoseconds(0));
   }
-  if (resumed) Say(LogLevel::kInfo, "the clock is steady; expiry goes on", nanoseconds(0));
+  if (resumed) Log(LogLevel::kInfo, "the clock is steady; expiry resumes", nanoseconds(0));
   if (held) return std::nullopt;
   return now.wall;
 }
@@ -98,12 +98,12 @@ void ClockGuard::Accept() {
     resumed = held_since_.has_value();
     held_since_.reset();
     recorded_at_.reset();
-    // Also a jump that no look has seen yet.
+    // This also accepts a jump that Look() has not seen yet.
     last_ = now;
     looked_ = true;
   }
   if (resumed)
-    Say(LogLevel::kInfo, "an operator accepts the clock; expiry goes on", nanoseconds(0));
+    Log(LogLevel::kInfo, "an operator has accepted the clock; expiry resumes", nanoseconds(0));
 }
 
 std::optional<ClockRecord> ClockGuard::TakeRecord() {
@@ -124,7 +124,7 @@ std::uint64_t ClockGuard::jumps() const {
   return jumps_;
 }
 
-void ClockGuard::Say(LogLevel level, std::string_view message, nanoseconds jump) const {
+void ClockGuard::Log(LogLevel level, std::string_view message, nanoseconds jump) const {
   if (!log_) return;
   const std::string seconds = fmt::format(
       "{:+.3f}", std::chrono::duration_cast<std::chrono::duration<double>>(jump).count());

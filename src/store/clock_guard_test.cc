@@ -13,13 +13,13 @@ using namespace std::chrono_literals;
 
 class ClockGuardTest : public testing::Test {
  protected:
-  // As a process that starts now, on the boot with that name.
+  // Creates the guard of a process that starts now, in the boot with that id.
   void Start(std::optional<ClockRecord> last, std::string boot_id = "boot-1") {
     guard_ = std::make_unique<ClockGuard>(
         &clock_, std::move(boot_id), std::move(last),
         [this](const LogEntry& entry) { logged_.emplace_back(entry.message); });
   }
-  // Time passes while the guard looks once a second, as the stores do.
+  // Advances the clock while the guard looks once a second, as the stores do.
   void Run(std::chrono::seconds how_long) {
     for (auto second = 0s; second < how_long; ++second) {
       clock_.Advance(1s);
@@ -58,7 +58,7 @@ TEST_F(ClockGuardTest, HoldsAfterAJumpUntilTenMinutesWithoutAnother) {
     EXPECT_EQ(guard_->jumps(), 1u);
   }
   ASSERT_EQ(logged_.size(), 4u);
-  EXPECT_EQ(logged_[1], "the clock is steady; expiry goes on");
+  EXPECT_EQ(logged_[1], "the clock is steady; expiry resumes");
 }
 
 TEST_F(ClockGuardTest, WaitsAgainAfterEachJump) {
@@ -75,7 +75,7 @@ TEST_F(ClockGuardTest, WaitsAgainAfterEachJump) {
   EXPECT_TRUE(Runs());
 }
 
-TEST_F(ClockGuardTest, DoesNotTakeSuspensionSlewingOrSmallCorrectionsForAJump) {
+TEST_F(ClockGuardTest, SuspensionSlewingAndSmallCorrectionsAreNotJumps) {
   Start(std::nullopt);
   ASSERT_TRUE(Runs());
   clock_.Suspend(2h);
@@ -84,7 +84,7 @@ TEST_F(ClockGuardTest, DoesNotTakeSuspensionSlewingOrSmallCorrectionsForAJump) {
   EXPECT_TRUE(Runs());
   clock_.JumpWallClock(-10s);
   EXPECT_TRUE(Runs());
-  // 500 ppm for four days, of which each look sees a little.
+  // 500 ppm for four days, a little at each look.
   for (int i = 0; i < 4 * 24; ++i) {
     clock_.Advance(1h);
     clock_.JumpWallClock(1800ms);
@@ -93,7 +93,7 @@ TEST_F(ClockGuardTest, DoesNotTakeSuspensionSlewingOrSmallCorrectionsForAJump) {
   EXPECT_EQ(guard_->jumps(), 0u);
 }
 
-TEST_F(ClockGuardTest, GoesOnAtOnceWhenTheClockIsAccepted) {
+TEST_F(ClockGuardTest, ResumesAtOnceWhenTheClockIsAccepted) {
   Start(std::nullopt);
   ASSERT_TRUE(Runs());
   clock_.JumpWallClock(2h);
@@ -102,18 +102,18 @@ TEST_F(ClockGuardTest, GoesOnAtOnceWhenTheClockIsAccepted) {
   EXPECT_TRUE(Runs());
   clock_.JumpWallClock(2h);
   guard_->Accept();
-  EXPECT_TRUE(Runs()) << "also where no look came between";
+  EXPECT_TRUE(Runs()) << "also without a look in between";
   EXPECT_EQ(guard_->jumps(), 1u);
 }
 
-TEST_F(ClockGuardTest, SeesAJumpAcrossARestart) {
+TEST_F(ClockGuardTest, DetectsAJumpAcrossARestart) {
   Start(std::nullopt);
   ASSERT_TRUE(Runs());
   const auto record = guard_->TakeRecord();
   ASSERT_TRUE(record);
   clock_.Advance(3h);
   Start(record);
-  EXPECT_TRUE(Runs()) << "the machine ran on, and so did both clocks";
+  EXPECT_TRUE(Runs()) << "both clocks continued to run";
 
   clock_.JumpWallClock(2h);
   Start(record);
@@ -121,7 +121,7 @@ TEST_F(ClockGuardTest, SeesAJumpAcrossARestart) {
   EXPECT_EQ(guard_->jumps(), 1u);
 }
 
-TEST_F(ClockGuardTest, AllowsSlewingForAsLongAsNobodyLooked) {
+TEST_F(ClockGuardTest, AllowsForSlewingSinceTheLastLook) {
   Start(std::nullopt);
   ASSERT_TRUE(Runs());
   const auto record = guard_->TakeRecord();
@@ -145,24 +145,24 @@ TEST_F(ClockGuardTest, RecordsNothingWhileItHolds) {
   Run(120s);
   EXPECT_FALSE(guard_->TakeRecord()) << "a process that starts now must see the jump";
   guard_->Accept();
-  EXPECT_TRUE(guard_->TakeRecord()) << "and one that starts now must not";
+  EXPECT_TRUE(guard_->TakeRecord()) << "a process that starts now must not see it";
 }
 
-TEST_F(ClockGuardTest, HoldsAfterARebootBecauseNobodyKnowsHowLongItTook) {
+TEST_F(ClockGuardTest, HoldsAfterARebootOfUnknownDuration) {
   Start(std::nullopt);
   ASSERT_TRUE(Runs());
   const auto record = guard_->TakeRecord();
   clock_.Advance(2h);
   Start(record, "boot-2");
   EXPECT_FALSE(Runs());
-  EXPECT_EQ(guard_->jumps(), 0u) << "nobody knows that it was one";
+  EXPECT_EQ(guard_->jumps(), 0u) << "it is unknown whether it was one";
   EXPECT_FALSE(guard_->TakeRecord());
   Run(600s);
   EXPECT_TRUE(Runs());
   EXPECT_EQ(guard_->TakeRecord()->boot_id, "boot-2");
 }
 
-TEST_F(ClockGuardTest, CountsAJumpWhereTheClockIsBehindWhatItWasBeforeAReboot) {
+TEST_F(ClockGuardTest, CountsAJumpIfTheClockIsBehindItsRecordAfterAReboot) {
   Start(std::nullopt);
   ASSERT_TRUE(Runs());
   const auto record = guard_->TakeRecord();
@@ -172,12 +172,12 @@ TEST_F(ClockGuardTest, CountsAJumpWhereTheClockIsBehindWhatItWasBeforeAReboot) {
   EXPECT_EQ(guard_->jumps(), 1u);
 }
 
-TEST_F(ClockGuardTest, HoldsAtEachStartWhereTheBootHasNoName) {
+TEST_F(ClockGuardTest, HoldsAtEachStartIfTheBootIdIsUnknown) {
   Start(std::nullopt, "");
-  EXPECT_TRUE(Runs()) << "a new store has nothing to lose";
+  EXPECT_TRUE(Runs()) << "a new store has no record";
   const auto record = guard_->TakeRecord();
   clock_.Advance(1s);
-  EXPECT_TRUE(Runs()) << "within one process the boot is known";
+  EXPECT_TRUE(Runs()) << "within one process the boot is the same";
   Start(record, "");
   EXPECT_FALSE(Runs());
 }

@@ -6,19 +6,19 @@
 
 namespace herald::store {
 
-WallTime Schema::ExpiryOf(std::string_view key, std::string_view value, WallTime since) const {
-  return lifetime ? AddLifetime(since, lifetime(key, value)) : WallTime::max();
+WallTime Schema::ExpiryOf(std::string_view key, std::string_view value, WallTime written_at) const {
+  return lifetime ? AddLifetime(written_at, lifetime(key, value)) : WallTime::max();
 }
 
 WallTime AddLifetime(WallTime written, std::chrono::seconds lifetime) {
-  // Rules may say "for ever" with a number that cannot be added.
+  // Rules may express "forever" by a number that overflows.
   if (lifetime >= std::chrono::floor<std::chrono::seconds>(WallTime::max() - written)) {
     return WallTime::max();
   }
   return written + std::max(lifetime, std::chrono::seconds(1));
 }
 
-void Query::GoOnBehind(const Place& place) {
+void Query::ContinueAfter(const Place& place) {
   if (by) {
     by->after_value = place.value;
     by->after_key = place.key;
@@ -29,7 +29,7 @@ void Query::GoOnBehind(const Place& place) {
 
 void Query::ContinueAfter(const Page& page) {
   at = page.revision;
-  GoOnBehind(page.last);
+  ContinueAfter(page.last);
 }
 
 std::shared_ptr<void> Change::attachment() const { return std::atomic_load(&attachment_); }

@@ -10,8 +10,8 @@
 namespace herald::store {
 namespace {
 
-// Changes that one visit to the log may fetch for a lagging watch. Enough to pay for the
-// visit, few enough that a thousand lagging watches share a pool fairly.
+// Limit on changes that one read of the log fetches for a lagging watch. Enough to be worth the
+// read, few enough that a thousand lagging watches share a pool fairly.
 constexpr std::size_t kFetch = 256;
 
 std::size_t BytesOf(const Change& change) {
@@ -24,7 +24,7 @@ std::size_t BytesOf(const Change& change) {
 
 Status Expired(Revision after, Revision compacted) {
   return Status(StatusReason::kExpired, "changes after revision " + std::to_string(after) +
-                                            " are no longer kept: history begins at " +
+                                            " are no longer kept: the watch window begins at " +
                                             std::to_string(compacted));
 }
 
@@ -35,12 +35,12 @@ Status Expired(Revision after, Revision compacted) {
 //   kReading --nothing new in the ring--> kWaiting --a change of its prefix--> kReading
 //      |  ^                                                (its callback is called)
 //      |  `------the task has read some----.
-//      `--its position is behind the ring--> kFetching --the log has nothing for it--> kWaiting
+//      `--its position is before the ring--> kFetching --the log has nothing for it--> kWaiting
 //
-//   any --what comes next was compacted away, or the log cannot be read--> kOver
+//   any --the next changes were compacted, or the log cannot be read--> kOver
 //
-// A waiting watch has, by definition, seen all that concerns it: it neither falls behind
-// the ring nor expires, however long nothing is written below its prefix.
+// A waiting watch has seen all changes of its prefix, so it neither lags nor expires, however long
+// nothing is written below its prefix.
 struct WatchHub::Watcher {
   enum class State : std::uint8_t { kReading, kWaiting, kFetching, kOver };
 
@@ -59,9 +59,9 @@ struct WatchHub::Watcher {
   // Guarded by the hub's mu_.
   State state = State::kReading;
   bool removed = false;
-  Revision position;  // what was given out, or need not be
+  Revision position;  // changes up to here were returned, or are of other prefixes
   Status why_over;    // in kOver
-  // What a task has read for it, and how far that goes; taken out by Next().
+  // Changes that a task has read for it, and how far it has read; Next() returns them.
   std::deque<std::shared_ptr<const Change>> fetched;
   Revision fetched_to = 0;
 };
@@ -95,12 +95,11 @@ void WatchHub::Wake(const Woken& woken) {
 WatchHub::Woken WatchHub::Append(const std::vector<std::shared_ptr<const Change>>& changes,
                                  Revision head) {
   Woken woken;
-  // Changes that fall out of the ring are destroyed without the lock: the last one to
-  // hold a value pays for freeing it.
+  // Changes that leave the ring are destroyed without the lock, because that may free their values.
   std::vector<std::shared_ptr<const Change>> dropped;
   MutexLock lock(mu_);
   HERALD_CHECK(changes.empty() || changes.front()->revision() > head_,
-               "a revision is appended whole");
+               "all changes of a revision are appended at once");
   for (const auto& change : changes) {
     HERALD_CHECK(change->revision() >= head_, "changes must come in order");
     head_ = change->revision();
@@ -113,7 +112,7 @@ WatchHub::Woken WatchHub::Append(const std::vector<std::shared_ptr<const Change>
       ByPrefix& by_prefix = length->second;
       const auto found = by_prefix.find(key.substr(0, length->first));
       if (found != by_prefix.end()) {
-        // A watch from the future waits on: its time has not come.
+        // A watch that starts at a later revision continues to wait.
         std::vector<Watcher*> concerned;
         for (Watcher* watcher : found->second) {
           if (watcher->Concerns(*change)) concerned.push_back(watcher);
@@ -203,7 +202,7 @@ std::size_t WatchHub::watches() const {
 }
 
 Result<Watch::Batch> WatchHub::Next(const std::shared_ptr<Watcher>& watcher, std::size_t max) {
-  HERALD_CHECK(max > 0, "a batch of nothing cannot be told from having caught up");
+  HERALD_CHECK(max > 0, "an empty batch means that the watch has caught up");
   Watcher& w = *watcher;
   Watch::Batch batch;
   MutexLock lock(mu_);
@@ -215,7 +214,7 @@ Result<Watch::Batch> WatchHub::Next(const std::shared_ptr<Watcher>& watcher, std
         batch.revision = w.position;
         return batch;
       case Watcher::State::kWaiting:
-        // Asked before the callback came, perhaps for a bookmark. All up to the head is seen.
+        // Called before `ready`, perhaps for a bookmark. The watch has seen all up to the head.
         w.position = std::max(w.position, head_);
         batch.revision = w.position;
         return batch;
@@ -272,8 +271,7 @@ void WatchHub::Fetch(const std::shared_ptr<Watcher>& watcher) {
       w.why_over = Expired(w.position, compacted_);
       break;
     }
-    // The ring itself is looked at, too, so that the callback comes only where there
-    // is something to take.
+    // Also take from the ring, so that the callback is called only if there is something to read.
     if (w.position >= floor_) {
       const Revision before = w.position;
       Watch::Batch batch;
@@ -304,7 +302,7 @@ void WatchHub::Fetch(const std::shared_ptr<Watcher>& watcher) {
       break;
     }
     w.position = std::max(after, read->revision);
-    // As in Next(): without an advance the watch was overtaken by compaction.
+    // As in Next(): if it did not advance, compaction has overtaken the watch.
     HERALD_CHECK(w.position > after || after < compacted_, "the reader of a log must advance");
   }
   const bool removed = w.removed;
@@ -329,9 +327,9 @@ void WatchHub::TakeFetched(Watcher& watcher, std::size_t max, Watch::Batch& batc
     watcher.fetched.pop_front();
   }
   if (watcher.fetched.empty()) watcher.position = std::max(watcher.position, watcher.fetched_to);
-  const bool parted =
+  const bool incomplete =
       !watcher.fetched.empty() && watcher.fetched.front()->revision() == watcher.position;
-  batch.revision = parted ? watcher.position - 1 : watcher.position;
+  batch.revision = incomplete ? watcher.position - 1 : watcher.position;
 }
 
 void WatchHub::TakeFromRing(Watcher& watcher, std::size_t max, Watch::Batch& batch) {
@@ -339,7 +337,7 @@ void WatchHub::TakeFromRing(Watcher& watcher, std::size_t max, Watch::Batch& bat
                              [](Revision revision, const std::shared_ptr<const Change>& change) {
                                return revision < change->revision();
                              });
-  // Whole revisions, for a position cannot be inside one.
+  // All changes of a revision, because a position cannot be inside one.
   std::size_t taken = 0;
   for (; it != ring_.end(); ++it) {
     if (taken >= max && (*it)->revision() != watcher.position) break;

@@ -13,7 +13,7 @@
 namespace herald::store {
 namespace {
 
-// A hub over a log that the test holds, with a ring of four changes.
+// A hub with a ring of four changes, over a log that the test owns.
 class WatchHubTest : public testing::Test {
  protected:
   explicit WatchHubTest(bool with_executor = true, std::size_t unwatched = 4) {
@@ -48,12 +48,12 @@ class WatchHubTest : public testing::Test {
     log_.push_back(std::make_shared<const Change>(
         Entry{key, std::make_shared<const std::string>("v"), ++revision_}, std::nullopt, false));
   }
-  // Two revisions of the log at a time, so that a lagging watch needs several visits.
+  // Returns two revisions of the log at a time, so that a lagging watch needs several reads.
   Result<Watch::Batch> ReadLog(const std::string& prefix, Revision after, std::size_t max) {
     ++log_reads_;
     Watch::Batch batch;
     batch.revision = after;
-    if (after < log_compacted_) return Status(StatusReason::kExpired, "gone");
+    if (after < log_compacted_) return Status(StatusReason::kExpired, "compacted");
     if (const auto meanwhile = std::exchange(during_read_, nullptr)) meanwhile();
     for (const auto& change : log_) {
       if (change->revision() <= after) continue;
@@ -96,10 +96,10 @@ class UnwatchedHubTest : public WatchHubTest {
   UnwatchedHubTest() : WatchHubTest(true, 2) {}
 };
 
-TEST_F(UnwatchedHubTest, KeepsLessWhileNobodyWatches) {
+TEST_F(UnwatchedHubTest, KeepsFewerChangesWithoutWatches) {
   for (int i = 0; i < 4; ++i) Write("a");
   const auto late = NewWatch("a", 1);
-  EXPECT_TRUE(Next(*late).empty()) << "it has to look in the log";
+  EXPECT_TRUE(Next(*late).empty()) << "it has to read the log";
   executor_.RunUntilIdle();
   EXPECT_EQ(Next(*late), (std::vector<Revision>{2, 3}));
   EXPECT_EQ(Next(*late), (std::vector<Revision>{4}));
@@ -143,7 +143,7 @@ TEST_F(WatchHubTest, ReadsTheLogForALaggingWatchOnTheExecutorUntilItHasCaughtUp)
   EXPECT_EQ(Next(*watch), Revisions{10});
 }
 
-TEST_F(WatchHubTest, DoesNotCallALaggingWatchForWhichTheLogHasNothing) {
+TEST_F(WatchHubTest, DoesNotWakeALaggingWatchWithoutChangesInTheLog) {
   const auto watch = NewWatch("/mine", 0);
   for (int i = 0; i < 9; ++i) Write("/a");
   EXPECT_EQ(Next(*watch), Revisions{});
@@ -154,7 +154,7 @@ TEST_F(WatchHubTest, DoesNotCallALaggingWatchForWhichTheLogHasNothing) {
   EXPECT_EQ(Next(*watch), Revisions{10});
 }
 
-TEST_F(WatchHubTest, LetsAWaitingWatchNeitherLagNorExpire) {
+TEST_F(WatchHubTest, AWaitingWatchNeitherLagsNorExpires) {
   const auto watch = NewWatch("/mine", 0);
   EXPECT_EQ(Next(*watch), Revisions{});
   for (int i = 0; i < 20; ++i) Write("/other");
@@ -165,7 +165,7 @@ TEST_F(WatchHubTest, LetsAWaitingWatchNeitherLagNorExpire) {
   EXPECT_EQ(log_reads_, 0);
 }
 
-TEST_F(WatchHubTest, EndsALaggingWatchThatCompactionOvertook) {
+TEST_F(WatchHubTest, ExpiresALaggingWatchThatCompactionOvertook) {
   const auto before_the_read = NewWatch("/", 0);
   const auto during_the_read = NewWatch("/", 0);
   for (int i = 0; i < 9; ++i) Write("/a");
@@ -178,7 +178,7 @@ TEST_F(WatchHubTest, EndsALaggingWatchThatCompactionOvertook) {
     EXPECT_TRUE(batch.error().Is(StatusReason::kExpired));
   }
   executor_.RunUntilIdle();
-  EXPECT_EQ(ready_, 1) << "so that it asks and is told";
+  EXPECT_EQ(ready_, 1) << "so that Next() returns the error";
   const auto batch = during_the_read->Next(1);
   ASSERT_FALSE(batch);
   EXPECT_TRUE(batch.error().Is(StatusReason::kExpired));
@@ -187,7 +187,7 @@ TEST_F(WatchHubTest, EndsALaggingWatchThatCompactionOvertook) {
   EXPECT_TRUE(hub_->NewWatch("/", 3, [] {}));
 }
 
-TEST_F(WatchHubTest, ExpiresAWatchWhoseLogIsDeletedWhileItIsRead) {
+TEST_F(WatchHubTest, ExpiresAWatchWhoseLogIsCompactedDuringTheRead) {
   const auto watch = NewWatch("/", 0);
   for (int i = 0; i < 9; ++i) Write("/a");
   during_read_ = [this] {
@@ -202,10 +202,10 @@ TEST_F(WatchHubTest, ExpiresAWatchWhoseLogIsDeletedWhileItIsRead) {
   EXPECT_TRUE(batch.error().Is(StatusReason::kExpired)) << batch.error().ToString();
 }
 
-TEST_F(WatchHubTest, ExpiresAWatchThatIsCompactedAwayBetweenTwoReads) {
+TEST_F(WatchHubTest, ExpiresAWatchThatCompactionOvertakesBetweenTwoReads) {
   const auto watch = NewWatch("/mine", 0);
   for (int i = 0; i < 9; ++i) Write("/a");
-  // The first read passes over two changes of others, and the second must not be made.
+  // The first read skips two changes of other prefixes, and there must not be a second one.
   during_read_ = [this] { hub_->Compacted(5); };
   EXPECT_EQ(Next(*watch), Revisions{});
   executor_.RunUntilIdle();
@@ -214,7 +214,7 @@ TEST_F(WatchHubTest, ExpiresAWatchThatIsCompactedAwayBetweenTwoReads) {
   EXPECT_TRUE(watch->Next(1).error().Is(StatusReason::kExpired));
 }
 
-TEST_F(WatchHubTest, ForgetsAWatchThatIsDestroyedWhileItIsReadFor) {
+TEST_F(WatchHubTest, DropsAWatchThatIsDestroyedDuringItsRead) {
   auto watch = NewWatch("/", 0);
   for (int i = 0; i < 9; ++i) Write("/a");
   EXPECT_EQ(Next(*watch), Revisions{});
@@ -224,7 +224,7 @@ TEST_F(WatchHubTest, ForgetsAWatchThatIsDestroyedWhileItIsReadFor) {
   EXPECT_EQ(hub_->watches(), 0u);
 }
 
-TEST_F(WatchHubTest, WakesOnlyThoseWhomAChangeConcerns) {
+TEST_F(WatchHubTest, WakesOnlyTheWatchesOfTheChangedPrefix) {
   std::vector<std::unique_ptr<Watch>> watches;
   std::vector<int> calls(200);
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -240,8 +240,8 @@ TEST_F(WatchHubTest, WakesOnlyThoseWhomAChangeConcerns) {
   for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(calls[i], i == 1 || i == 17 ? 1 : 0);
 }
 
-// As where a lease ends and takes all its keys with it.
-TEST_F(WatchHubTest, GivesOutARevisionOnlyWithTheLastOfItsChanges) {
+// As when the end of a lease deletes all its keys.
+TEST_F(WatchHubTest, ReportsARevisionOnlyWithTheLastOfItsChanges) {
   const auto watch = NewWatch("/", 0);
   Write("/a");
   WriteAtOnce({"/b", "/c", "/d"});
@@ -259,7 +259,7 @@ TEST_F(WatchHubTest, GivesOutARevisionOnlyWithTheLastOfItsChanges) {
   }
 }
 
-TEST_F(WatchHubTest, ReadsOneRevisionWholeThroughTheLog) {
+TEST_F(WatchHubTest, ReadsAllChangesOfARevisionFromTheLog) {
   const auto watch = NewWatch("/", 0);
   WriteAtOnce({"/a", "/b", "/c"});
   for (int i = 0; i < 6; ++i) Write("/x");
@@ -270,19 +270,19 @@ TEST_F(WatchHubTest, ReadsOneRevisionWholeThroughTheLog) {
     seen.insert(seen.end(), more.begin(), more.end());
   }
   EXPECT_EQ(seen, (Revisions{1, 1, 1, 2, 3, 4, 5, 6, 7}));
-  EXPECT_GT(log_reads_, 0) << "the ring holds four";
+  EXPECT_GT(log_reads_, 0) << "the ring has only four changes";
 }
 
-TEST_F(WatchHubTest, SendsEverybodyToTheLogForWhatWasSkipped) {
+TEST_F(WatchHubTest, ReadsSkippedChangesFromTheLog) {
   const auto reading = NewWatch("/", 0);
   const auto waiting = NewWatch("/", 0);
   const auto future = NewWatch("/", 3);
   EXPECT_EQ(Next(*waiting), Revisions{});
   EXPECT_EQ(Next(*future), Revisions{});
-  // The log gets them, the hub does not.
+  // The changes are added to the log only.
   for (int i = 0; i < 3; ++i) LogOnly("/a");
   WatchHub::Wake(hub_->Skip(3));
-  EXPECT_EQ(ready_, 1) << "only the one that waited for what it has missed";
+  EXPECT_EQ(ready_, 1) << "only the watch that waited for them";
   for (Watch* watch : {reading.get(), waiting.get()}) {
     Revisions seen;
     while (seen.size() < 3) {
@@ -297,7 +297,7 @@ TEST_F(WatchHubTest, SendsEverybodyToTheLogForWhatWasSkipped) {
   EXPECT_EQ(Next(*reading), Revisions{4});
 }
 
-TEST_F(WatchHubTest, EndsThoseForWhomTheSkippedIsGone) {
+TEST_F(WatchHubTest, ExpiresWatchesWhoseSkippedChangesWereCompacted) {
   const auto waiting = NewWatch("/", 0);
   EXPECT_EQ(Next(*waiting), Revisions{});
   const auto future = NewWatch("/", 2);
@@ -310,7 +310,7 @@ TEST_F(WatchHubTest, EndsThoseForWhomTheSkippedIsGone) {
   EXPECT_EQ(Next(*future), Revisions{3});
 }
 
-TEST_F(WatchHubTest, MovesOnWithoutChangesWhereRevisionsHaveGaps) {
+TEST_F(WatchHubTest, AdvancesWithoutChangesAcrossGapsInRevisions) {
   const auto watch = NewWatch("/", 0);
   WatchHub::Wake(hub_->Append({}, 40));
   const auto batch = watch->Next(1);
@@ -326,7 +326,7 @@ class InlineWatchHubTest : public WatchHubTest {
   InlineWatchHubTest() : WatchHubTest(/*with_executor=*/false) {}
 };
 
-TEST_F(InlineWatchHubTest, ReadsTheLogInsideNextWhereItIsInMemory) {
+TEST_F(InlineWatchHubTest, ReadsTheLogInsideNextIfItIsInMemory) {
   const auto watch = NewWatch("/b", 0);
   for (int i = 0; i < 4; ++i) Write("/a");
   for (int i = 0; i < 8; ++i) Write("/b");
@@ -336,7 +336,7 @@ TEST_F(InlineWatchHubTest, ReadsTheLogInsideNextWhereItIsInMemory) {
   EXPECT_EQ(Next(*watch), Revisions{});
 }
 
-TEST_F(InlineWatchHubTest, ExpiresAWatchWhoseLogIsDeletedWhileItIsRead) {
+TEST_F(InlineWatchHubTest, ExpiresAWatchWhoseLogIsCompactedDuringTheRead) {
   const auto watch = NewWatch("/", 0);
   for (int i = 0; i < 9; ++i) Write("/a");
   during_read_ = [this] {

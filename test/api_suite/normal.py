@@ -1,10 +1,10 @@
-"""Answers of two servers made comparable.
+"""Normalises the responses of a server, so that those of two servers can be compared.
 
-What must differ between two runs (uids, resource versions, the time of day) is
-replaced by a label that says which answer showed it first, so that identity is
-kept: a list whose resourceVersion is that of the last write says so. The order
-of resource versions is kept beside the answers. What is left is compared to the
-byte, the order of members included.
+Values that differ between two runs (uids, resource versions, times) are replaced
+by labels. A label names the request whose response contained the value first, so
+that equal values have equal labels: a list with the resource version of the last
+write has its label. The order of resource versions is recorded separately.
+Everything else is compared byte by byte, including the order of members.
 """
 import base64
 import datetime
@@ -20,20 +20,20 @@ HEADERS = ['Content-Type', 'Cache-Control', 'Warning', 'Audit-Id', 'X-Content-Ty
            'Access-Control-Allow-Origin', 'Access-Control-Allow-Methods', 'Access-Control-Allow-Headers',
            'Access-Control-Expose-Headers', 'Access-Control-Allow-Credentials']
 
-# A time this near to now was made by the server, not by a scenario.
+# A time this close to the current time was set by the server, not by a scenario.
 NOW_SECONDS = 900
 
 _UUID = re.compile(r'[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
 _TIME = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z')
 _AGE = re.compile(r'(\d+[ydhms])+')
-# What scenarios send to be large need not be recorded in full.
+# Long runs of one character are shortened in recordings.
 _RUN = re.compile(r'(.)\1{199,}')
-# Where an error message quotes a resource version that the server chose.
+# Error messages that quote a resource version of the server.
 _QUOTED_VERSION = re.compile(r'(current: |object meta: |in precondition: |in record \()(\d+)\b')
 
 
 class Number(str):
-    """A JSON number as it was written."""
+    """A JSON number with its original spelling."""
 
 
 def parse_json(text):
@@ -41,7 +41,7 @@ def parse_json(text):
 
 
 def dump(value, indent=None, level=0):
-    """JSON as Go's encoder writes it."""
+    """Encodes JSON like Go's encoder."""
     if isinstance(value, Number):
         return str(value)
     if isinstance(value, str):
@@ -66,7 +66,7 @@ def dump(value, indent=None, level=0):
 
 
 class Labels:
-    """Names for what a server chose, each after the request that showed it first."""
+    """Labels for values that a server chose, named after the first request whose response has the value."""
 
     def __init__(self):
         self.known = {}
@@ -87,7 +87,7 @@ class Labels:
 
 
 class Normaliser:
-    """Makes the answers of one scenario comparable; asked in their order."""
+    """Normalises the responses of one scenario, which must be passed in their order."""
 
     def __init__(self, generated):
         self.labels = Labels()
@@ -110,7 +110,7 @@ class Normaliser:
                     result['protobuf'] = self.value(name, protobuf.decode_envelope(body), ())
                 return result
             text = body.decode('utf-8')
-            # The root of OpenAPI v3 is JSON that says it is text.
+            # The root of OpenAPI v3 is JSON with Content-Type text/plain.
             if content_type == 'application/json' or content_type == 'text/plain' and text.startswith('{'):
                 if end is not None:
                     result['frames'] = [self._frame(name, line) for line in text.splitlines(keepends=True)]
@@ -126,14 +126,14 @@ class Normaliser:
         return result
 
     def websocket(self, name, headers, messages, end):
-        """The messages of a WebSocket, each a pair of its kind and its bytes."""
+        """Normalises the messages of a WebSocket, which are pairs of kind and bytes."""
         result = {'name': name, 'status': 101, 'headers': self._headers(name, headers, None), 'end': end, 'messages': []}
         for kind, payload in messages:
             try:
                 if kind == 'text':
                     frame = self._frame(name, payload.decode('utf-8'))
                 else:
-                    # A stream has a length before each frame, a message needs none.
+                    # Frames of a stream have a length prefix, messages of a WebSocket do not.
                     stream = len(payload).to_bytes(4, 'big') + payload
                     frame = self.value(name, protobuf.decode_watch(stream)[0], ())
             except (ValueError, KeyError, IndexError) as problem:
@@ -158,7 +158,7 @@ class Normaliser:
 
     @staticmethod
     def _form(value, text):
-        """How the document is laid out: a line, or indented without an end of line."""
+        """The layout of the document: one line, or indented without a final newline."""
         if text == dump(value) + '\n':
             return 'line'
         if text == dump(value, indent=2):
@@ -182,7 +182,7 @@ class Normaliser:
                 near = abs(value['seconds'] - datetime.datetime.now().timestamp()) < NOW_SECONDS
                 return '<now>' if near else value
             if 'retryAfterSeconds' in value and value.get('causes', [{}])[0].get('reason') == 'ResourceVersionTooLarge':
-                value = {**value, 'retryAfterSeconds': '<seconds>'}  # Drawn at random.
+                value = {**value, 'retryAfterSeconds': '<seconds>'}  # Random.
             return {key: self.value(name, member, (*path, key)) for key, member in value.items()
                     if key != 'managedFields'}
         if isinstance(value, list):
@@ -193,7 +193,7 @@ class Normaliser:
             if path[-2:] == ('metadata', 'resourceVersion') and value.isdigit():
                 return self.labels.label('rv', value, name)
             if path[-2:] == ('metadata', 'continue') and value:
-                return '<continue>'  # Opaque; only that there is one can be compared.
+                return '<continue>'  # Opaque; only its presence is compared.
             if path[-1:] == ('serverAddress',):
                 return '<address>'
             return self.text(name, value)
@@ -213,7 +213,7 @@ class Normaliser:
         return text
 
     def _quoted_object(self, text):
-        """A patch that is refused is answered with the whole object, quoted."""
+        """Normalises the error of a rejected patch, which quotes the whole object."""
         start = text.find('\\"managedFields\\":[')
         if start >= 0:
             depth, end = 0, text.index('[', start)
@@ -235,12 +235,12 @@ class Normaliser:
         try:
             time = datetime.datetime.fromisoformat(match[0].replace('Z', '+00:00'))
         except ValueError:
-            return match[0]  # A day that does not exist, quoted in an error.
+            return match[0]  # An invalid date, quoted in an error.
         near = abs(time.timestamp() - datetime.datetime.now().timestamp()) < NOW_SECONDS
         return '<now>' if near else match[0]
 
     def _yaml(self, name, text):
-        """A YAML document with what differs replaced, and managedFields cut out."""
+        """Normalises a YAML document and removes managedFields."""
         lines, skip = [], None
         for line in text.splitlines(keepends=True):
             indent = len(line) - len(line.lstrip(' '))
@@ -262,7 +262,7 @@ class Normaliser:
     @staticmethod
     def _table(table):
         columns = [column['name'] for column in table.get('columnDefinitions') or []]
-        # Later frames of a watch name no columns; the places stay the same.
+        # Only the first frame of a watch has column definitions; they apply to all frames.
         ages = [i for i, column in enumerate(columns) if column in ('Last Seen', 'First Seen')] or [0, 7]
         rows = []
         for row in table.get('rows') or []:
@@ -278,11 +278,11 @@ class Normaliser:
         try:
             return SELECTIONS[select](value)
         except (KeyError, TypeError, AttributeError):
-            return value  # Another document than the one that is expected.
+            return value  # Not the expected document.
 
 
 def _events_of_discovery(value):
-    """Of what a server serves, the part that is about events."""
+    """The part of a discovery document about events."""
     def resources(items, key):
         return [item for item in items if item[key] == 'events']
     if 'groups' in value:
@@ -298,7 +298,7 @@ def _events_of_discovery(value):
 
 
 def _health(text):
-    """The checks of two servers differ; that all passed, and how it is said, does not."""
+    """Removes the lines of all health checks but ping, because servers have different checks."""
     lines = text.splitlines(keepends=True)
     return ''.join(line for line in lines if not line.startswith('[+]') or line.startswith('[+]ping '))
 
@@ -316,7 +316,7 @@ def _paths(value):
 
 
 def _openapi(value):
-    """The verbs on events with their parameters, and the schemas they use."""
+    """The operations on events with their parameters, and the schemas that they use."""
     paths = {}
     for path, item in value['paths'].items():
         if '/events' not in path:
@@ -346,14 +346,14 @@ def _openapi(value):
 
 
 def _sorted_rules(value):
-    """A SelfSubjectRulesReview with its rules in an order: kube-apiserver's changes from call to call."""
+    """A SelfSubjectRulesReview with sorted rules: their order in kube-apiserver changes from call to call."""
     for name in ('resourceRules', 'nonResourceRules'):
         value['status'][name].sort(key=dump)
     return value
 
 
 def _reviews_of_discovery(value):
-    """Of what a server serves, the reviews that users make of themselves."""
+    """The part of a discovery document about SelfSubject reviews."""
     value['resources'] = [item for item in value['resources'] if item['name'].startswith('selfsubject')]
     return value
 

@@ -1,8 +1,7 @@
-"""Kubernetes' protobuf spelling, as much of it as events need.
+"""Kubernetes' protobuf encoding of events.
 
-The field numbers are facts of the wire. Answers become ordered dictionaries in
-which a member that was written stands, even when it is empty, so that what a
-server leaves out can be told from what it writes as nothing.
+Decoded messages are ordered dictionaries that also contain fields with empty values,
+so that a missing field can be distinguished from an empty one.
 """
 
 MAGIC = b'k8s\x00'
@@ -55,7 +54,7 @@ _KINDS = {
     ('meta.k8s.io/v1', 'PartialObjectMetadata'): _PARTIAL,
     ('meta.k8s.io/v1', 'PartialObjectMetadataList'): {1: ('metadata', _LIST_META), 2: ('items', [_PARTIAL])},
     ('meta.k8s.io/v1beta1', 'PartialObjectMetadata'): _PARTIAL,
-    # The older version numbers its two members the other way round.
+    # v1beta1 numbers these two fields in the opposite order.
     ('meta.k8s.io/v1beta1', 'PartialObjectMetadataList'): {1: ('items', [_PARTIAL]), 2: ('metadata', _LIST_META)},
 }
 
@@ -118,7 +117,7 @@ def decode_envelope(data):
 
 
 def decode_watch(data):
-    """The frames of a watch stream: big-endian length, then a bare WatchEvent."""
+    """Splits a watch stream into frames: a big-endian length followed by a WatchEvent without envelope."""
     frames, at = [], 0
     while at < len(data):
         length = int.from_bytes(data[at:at + 4], 'big')
@@ -171,7 +170,7 @@ def _encode(message, schema):
 
 
 def encode_envelope(value):
-    """A JSON object with kind and apiVersion, as a protobuf body."""
+    """Encodes a JSON object with kind and apiVersion as a protobuf body."""
     type_meta = {'apiVersion': value.get('apiVersion', ''), 'kind': value.get('kind', '')}
     raw = _encode(value, _KINDS[type_meta['apiVersion'], type_meta['kind']])
     return MAGIC + _encode({'typeMeta': type_meta, 'raw': raw, 'contentEncoding': '', 'contentType': ''}, _UNKNOWN)

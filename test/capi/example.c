@@ -1,8 +1,8 @@
 #include <herald/herald.h>
 #include <stdio.h>
 
-// Writes one event. A real one sends the request to an API server, with the HTTP
-// library of its choice, and hands on the answer; this one prints the request.
+// Writes one event. A real program sends the request to an API server with an HTTP
+// library and stores the answer; this one prints the request.
 static int write_event(void* user_data, const herald_request* request, herald_answer* answer) {
   (void)user_data;
   printf("%s %s\n%s\n", request->method, request->path, request->body);
@@ -20,7 +20,7 @@ int main(void) {
   herald_reference pod = {.kind = "Pod", .namespace_ = "default", .name = "web-0"};
   herald_recorder_event(recorder, &pod, HERALD_NORMAL, "Started", "Started container web");
 
-  // Nothing above needed a check: what failed gave NULL, and NULL is refused here.
+  // The calls above need no check: a failed call returns NULL, which shutdown rejects.
   herald_stats stats = {.size = sizeof(stats)};
   herald_status status = herald_broadcaster_shutdown(broadcaster, 5000, NULL);
   if (status == HERALD_OK) status = herald_broadcaster_stats(broadcaster, 0, &stats);

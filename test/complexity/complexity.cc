@@ -1,6 +1,6 @@
-// Runs every operation on a request's bytes at three sizes of input, each four times the one
-// before, so that `run` can compare how many instructions each size takes (see there). A client
-// chooses these bytes, and one request that costs the square of its size stops the server.
+// Runs every operation on the bytes of a request with inputs of three sizes, each four times the
+// previous one, so that `run` can compare the number of instructions. Clients choose these bytes,
+// and a single request with quadratic cost can block the server.
 //
 //   complexity count         one dump of callgrind's counters per case and size
 //   complexity time [BYTES]  CPU time of each case on one input of BYTES (3 MiB, the largest body)
@@ -53,7 +53,7 @@ std::string List(std::size_t bytes, std::string_view begin, std::string_view end
 // Six digits, so that all elements are equally long and their order is that of the numbers.
 std::string Digits(std::size_t i) { return std::to_string(1'000'000 + i).substr(1); }
 std::string DigitsDown(std::size_t i) { return Digits(999'999 - i); }
-// The same digits, the lowest first: neighbours are far apart in the order of the strings.
+// The same digits in reverse: consecutive numbers are far apart in the order of the strings.
 std::string DigitsMixed(std::size_t i) {
   const std::string digits = Digits(i);
   return {digits.rbegin(), digits.rend()};
@@ -65,7 +65,7 @@ std::string Repeated(std::string_view text, std::size_t bytes) {
   return out;
 }
 
-// `depth` containers inside each other; half of the bytes go into what opens them.
+// `depth` nested containers; half of the bytes open them.
 std::string Nested(std::size_t bytes, std::string_view open, std::string_view inner,
                    std::string_view close, std::size_t max_depth = 9'000) {
   const std::size_t depth = std::min(bytes / (open.size() + close.size()), max_depth);
@@ -217,7 +217,7 @@ Work ValidateUpdate(std::string json) {
   };
 }
 
-// The patch, what it reports, and what a refusal shows of it.
+// Applies the patch and formats its warnings and errors.
 void Patch(const Event& event, PatchType type, const std::string& patch) {
   std::vector<std::string> field_errors;
   (void)ApplyPatch(event, kApi, type, patch, &field_errors);
@@ -229,7 +229,7 @@ Work PatchSmallEvent(std::string patch) {
   return [event = SmallEvent(), patch = std::move(patch)] { Patch(event, kType, patch); };
 }
 
-// The input twice: once as the event, once as the patch.
+// Uses the input both as the event and as the patch.
 template <PatchType kType>
 Work PatchWithItself(std::string json) {
   return [event = Decoded(json), json] { Patch(*event, kType, json); };
@@ -286,7 +286,7 @@ Work PercentBothWays(std::string text) {
   };
 }
 
-// As a server looks fields up: a few names among many fields.
+// Looks up a few names among many fields, as a server does.
 Work FindHeaders(std::string names) {
   http::Headers headers;
   for (std::size_t i = 0; i < names.size(); i += 7) headers.Add(names.substr(i, 6), "v");
@@ -313,10 +313,10 @@ struct Operation {
 struct Case {
   Structure structure;
   Operation operation;
-  std::size_t max_bytes = kMaxRequestBytes;  // of such an input that a server lets in
+  std::size_t max_bytes = kMaxRequestBytes;  // the largest such input that a server accepts
 };
 
-// Each is the body of a POST: an event, valid or not, that keeps what the name says.
+// Bodies of a POST: events, valid or not, with the structure that the name describes.
 constexpr Structure kBodies[] = {
     {"labels, ascending",
      [](std::size_t n) {
@@ -475,7 +475,7 @@ constexpr Structure kBodies[] = {
      }},
 };
 
-// The same with what an event does not keep.
+// The same with members that are not part of an event.
 constexpr Structure kRejectedBodies[] = {
     {"unknown fields",
      [](std::size_t n) {
@@ -523,17 +523,17 @@ constexpr Structure kRejectedBodies[] = {
 
 constexpr std::size_t kKiB = 1024;
 
-// What is done with the body of a request.
+// The operations on the body of a request.
 constexpr Operation kBodyOperations[] = {
     {"decode JSON", DecodeJson, 4 * kKiB},
     {"merge patch", PatchSmallEvent<PatchType::kMerge>, kKiB},
     {"strategic patch", PatchSmallEvent<PatchType::kStrategicMerge>, kKiB},
 };
 
-// What is done with a value of any kind.
+// The operations on any value.
 constexpr Operation kValueOperation = {"JSON patch value", JsonPatchValue, kKiB / 2};
 
-// What is done with the event that was read from it.
+// The operations on the decoded event.
 constexpr Operation kEventOperations[] = {
     {"merge patch of itself", PatchWithItself<PatchType::kMerge>, kKiB / 2},
     {"strategic patch of itself", PatchWithItself<PatchType::kStrategicMerge>, kKiB / 2},
@@ -547,8 +547,7 @@ constexpr Operation kEventOperations[] = {
     {"validate update", ValidateUpdate, kKiB},
 };
 
-// Where the work may be constant up to some size, because a limit ends it, the smallest input is
-// larger than that.
+// If a limit makes the work constant below some size, the smallest input is larger than that size.
 constexpr Operation kValidateManyErrors = {"validate create", ValidateCreate, 48 * kKiB};
 constexpr Operation kJsonPatchOfLists = {"JSON patch", PatchSmallEvent<PatchType::kJson>, 8 * kKiB};
 
@@ -576,7 +575,7 @@ constexpr std::size_t kMaxHeadBytes = 64 * kKiB;
 
 std::string Metadata(const std::string& members) { return R"({"metadata":{)" + members + "}}"; }
 
-// JSON Patch operations, all alike, after a first one.
+// A first JSON Patch operation followed by equal ones.
 template <typename Element>
 std::string Operations(std::size_t bytes, const std::string& first, Element element) {
   return List(bytes, "[", "]",
@@ -627,7 +626,7 @@ constexpr Case kOthers[] = {
     {{"empty events", ListOfNothing}, kDecodeList},
     {{"events", ListOfEvents}, kEncodeList},
     {{"empty events", ListOfNothing}, kEncodeList},
-    // Each error shows all owners.
+    // Each error message contains all owners.
     {{"ownerReferences, controllers",
       [](std::size_t n) {
         return MetadataList("ownerReferences", n, [](std::size_t i) {
@@ -761,7 +760,7 @@ constexpr Case kOthers[] = {
     {{"objects in objects",
       [](std::size_t n) { return Nested(n, R"({"metadata":)", "null", "}"); }},
      kMergePatch},
-    // JSON Patches: what an operation costs that does not show in its bytes.
+    // JSON Patches: operations whose cost does not depend on their size.
     {{"add at the end of a list",
       [](std::size_t n) {
         return Operations(n, Add("/x", "[]"), [](std::size_t) { return Add("/x/-", "1"); });
@@ -860,7 +859,7 @@ constexpr Case kOthers[] = {
         return List(n, "[", "]", [](std::size_t) { return Add("/x", R"({"a":1,"a":1})"); });
       }},
      kJsonPatch},
-    // YAML beyond that which is JSON.
+    // YAML that is not JSON.
     {{"block map",
       [](std::size_t n) {
         return Lines(n, "metadata:\n  labels:\n",

@@ -1,7 +1,8 @@
-"""Attacks on an event server, by clients with little or no access. Each goes on until it is stopped.
+"""Attacks on an event server, by clients with few or no permissions. Each runs until it is stopped.
 
-They are used by `hostile`, which checks that honest clients are served meanwhile, and by
-tools/bench-server, which measures how fast. An attack sends traffic to the given server alone.
+Used by `hostile`, which checks that an honest client is served at the same time, and by
+tools/bench-server, which measures the latency of that client. An attack sends requests only to the
+given server.
 """
 import contextlib
 import http.client
@@ -12,7 +13,7 @@ import threading
 import urllib.parse
 
 EVENTS = '/api/v1/namespaces/default/events'
-SECONDS = 30  # A connection that hangs for so long is opened again.
+SECONDS = 30  # Timeout of a connection, which is then opened again.
 
 
 class Target:
@@ -41,7 +42,7 @@ class Target:
 
 
 class Stop(threading.Event):
-    """Ends an attack when it is set, and counts what the attack has done until then."""
+    """Ends an attack when it is set. Counts the attempts."""
 
     def __init__(self):
         super().__init__()
@@ -49,7 +50,7 @@ class Stop(threading.Event):
 
 
 def repeat(stop, attempt):
-    """Repeats an attempt; that it fails is the server's right."""
+    """Repeats an attempt. Errors are ignored: the server may reject it."""
     while not stop.is_set():
         with contextlib.suppress(OSError, http.client.HTTPException):
             attempt()
@@ -66,7 +67,7 @@ def in_threads(count, work):
 
 
 def bodies_of_many_keys():
-    """Bodies just below the limit of 3 MiB that are made of a structure with as many members as fit."""
+    """Bodies slightly below the limit of 3 MiB, each with as many members as possible."""
     keys = [f'{number:06d}' for number in range(190_000, 0, -1)]
     event = {'metadata': {'name': 'many', 'labels': {}}, 'involvedObject': {'namespace': 'default'}}
     labels = json.dumps(event).replace('"labels": {}', '"labels":{%s}' % ','.join(f'"{key}":"v"' for key in keys))
@@ -83,7 +84,7 @@ def bodies_of_many_keys():
 
 
 def many_keys(target, stop):
-    """Requests whose bodies have as many members as fit into 3 MiB."""
+    """Request bodies of 3 MiB with as many members as possible."""
     bodies = bodies_of_many_keys()
 
     def work(number):
@@ -109,7 +110,7 @@ def many_keys(target, stop):
 
 
 def anonymous_bodies(target, stop):
-    """Bodies of 3 MiB without credentials that never end, on many connections."""
+    """Incomplete bodies of 3 MiB without credentials, on many connections."""
     head = (f'POST {EVENTS} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n'
             f'Content-Length: {3 << 20}\r\n\r\n').encode()
     part = b' ' * 65536
@@ -126,7 +127,7 @@ def anonymous_bodies(target, stop):
 
 
 def on_many_connections(target, stop, count, request, then, receive_bytes=None):
-    """Sends a request on `count` connections in each of four threads, does something with them, and closes them."""
+    """In each of four threads, sends a request on `count` connections, calls `then` with them and closes them."""
     def work(_):
         def attempt():
             connections = []
@@ -146,7 +147,7 @@ def on_many_connections(target, stop, count, request, then, receive_bytes=None):
 
 
 def unread_lists(target, stop):
-    """Lists with a selector, on many connections that read nothing."""
+    """Lists with a selector, on many connections that never read the response."""
     on_many_connections(target, stop, 50, target.head('GET', EVENTS + '?fieldSelector=type!%3Dx'),
                         lambda _: stop.wait(3), receive_bytes=4096)
 
@@ -158,7 +159,7 @@ def many_watches(target, stop):
 
 
 def many_lists(target, stop):
-    """Lists with a selector that matches nothing, many at once, each read to its end."""
+    """Many concurrent lists with a selector that matches nothing."""
     def read(connections):
         for connection in connections:
             while connection.recv(65536):
@@ -178,7 +179,7 @@ PREFACE = b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + frame(SETTINGS, 0, 0)
 
 
 def literal(text):
-    """A string as HPACK writes it without Huffman coding."""
+    """Encodes a string for HPACK, without Huffman coding."""
     data, size = text.encode(), len(text.encode())
     if size < 127:
         return bytes([size]) + data
@@ -191,7 +192,7 @@ def literal(text):
 
 
 def resets(target, stop):
-    """HTTP/2 requests that are reset as soon as they are sent."""
+    """HTTP/2 requests that are reset immediately."""
     path = EVENTS + '?fieldSelector=type!%3Dx'
     # GET, https, the path, the authority, the token.
     block = (b'\x82\x87' + b'\x04' + literal(path) + b'\x41' + literal('h') +
@@ -212,7 +213,7 @@ def resets(target, stop):
 
 
 def continuations(target, stop):
-    """HTTP/2 heads that are broken (a method twice) and never end."""
+    """Invalid HTTP/2 header blocks (two methods) that never end."""
     begin = frame(HEADERS, END_STREAM, 1, b'\x82\x82\x87\x84\x41\x01h')
     more = frame(CONTINUATION, 0, 1, (b'\0\x01a\x01b') * 3000)
 
@@ -233,7 +234,7 @@ ALL = {attack.__name__: attack
 
 
 class Running:
-    """An attack in the background, for a `with` statement."""
+    """Runs an attack in the background. A context manager."""
 
     def __init__(self, attack, target):
         self.stop = Stop()

@@ -1,4 +1,4 @@
-"""Clients of an event server, for tests: requests and watches, one connection each."""
+"""Clients of an event server for tests: requests and watches, each on its own connection."""
 import importlib.machinery
 import importlib.util
 import json
@@ -10,13 +10,13 @@ import types
 import urllib.error
 import urllib.request
 
-# Only what hangs takes longer.
+# Timeout of a request.
 SECONDS = 60
 MERGE_PATCH = 'application/merge-patch+json'
 
 
 def load(script):
-    """A program beside this one, as a module."""
+    """Imports a script of this directory as a module."""
     loader = importlib.machinery.SourceFileLoader(script, str(pathlib.Path(__file__).resolve().parent / script))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(script, loader))
     loader.exec_module(module)
@@ -42,11 +42,11 @@ class Client:
         return urllib.request.urlopen(request, timeout=SECONDS, context=self.context)
 
     def ask(self, method, path, body=None, content_type='application/json', accept=None):
-        """The code, the answer and its headers."""
+        """Returns the status code, the body and the headers."""
         try:
             answer = self.open(method, path, body, content_type, accept)
-        except urllib.error.HTTPError as refused:
-            answer = refused
+        except urllib.error.HTTPError as error:
+            answer = error
         with answer:
             text = answer.read()
             return answer.status, json.loads(text) if text.startswith(b'{') else text, answer.headers
@@ -58,7 +58,7 @@ class Client:
 
 
 class Replica(Client):
-    """A heraldd that was started for it."""
+    """Starts a heraldd and is a client of it."""
     def __init__(self, folder, program, flags):
         self.heraldd = server.Heraldd(types.SimpleNamespace(dir=folder, heraldd=program))
         self.heraldd.start(flags)
@@ -69,7 +69,7 @@ class Replica(Client):
 
 
 class Watch:
-    """The changes that a server tells, in a queue."""
+    """A watch. Puts its changes into a queue."""
     def __init__(self, client, path):
         self.answer = client.open('GET', path)
         self.changes = queue.Queue()

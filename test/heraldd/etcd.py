@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""An etcd of one or more members on free ports of loopback, for tests.
+"""Runs an etcd cluster of one or more members on free loopback ports, for tests.
 
-    etcd.py compact URL     forget all history: older versions are gone now
+    etcd.py compact URL     compacts all revisions but the latest
 """
 import contextlib
 import json
@@ -18,12 +18,12 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# A machine that builds beside us is slow; then we give up.
+# Generous, because the machine may be busy.
 READY_SECONDS = 60
 
 
 def binary():
-    """$HERALD_ETCD, or Debian's, unpacked."""
+    """$HERALD_ETCD, or the etcd that tools/fetch-etcd finds."""
     if 'HERALD_ETCD' in os.environ:
         return os.environ['HERALD_ETCD']
     return subprocess.run([ROOT / 'tools' / 'fetch-etcd'], check=True, text=True,
@@ -31,8 +31,8 @@ def binary():
 
 
 def free_port():
-    """Below those that Linux gives to whoever takes any: nobody gets it by chance before the
-    server has it, or while the server is down."""
+    """A free port below Linux's ephemeral range, so that no other process gets it by chance before
+    the server starts or while it is down."""
     while True:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(('127.0.0.1', 10_000 + secrets.randbelow(22_768)))
@@ -40,7 +40,7 @@ def free_port():
 
 
 def gateway(endpoint, path, arguments):
-    """One call through etcd's JSON gateway."""
+    """Calls etcd's JSON gateway."""
     request = urllib.request.Request(f'{endpoint}/v3/{path}', data=json.dumps(arguments).encode())
     with urllib.request.urlopen(request, timeout=READY_SECONDS) as answer:
         return json.loads(answer.read())
@@ -56,10 +56,10 @@ def compact(endpoint):
 
 
 class Etcd:
-    """One member, and all of its cluster unless cluster() made it.
+    """One member; a cluster of one unless cluster() created it.
 
-    `flags` are further ones of etcd, `within` is a command that runs it, and `tls` are the files
-    of an authority, a certificate and its key: clients are then asked for one of that authority.
+    `flags` are additional flags of etcd, `within` is a command prefix to run it with, and `tls` are
+    the files of a CA, a certificate and its key: clients then need a certificate of that CA.
     """
     def __init__(self, folder, name='m', host='127.0.0.1', flags=(), within=(), tls=None):
         self.folder = pathlib.Path(folder)
@@ -71,8 +71,8 @@ class Etcd:
         self.process = None
 
     def launch(self):
-        """Starts it on the data and the ports that it had, and does not wait."""
-        # No power is lost here, and the disks of test machines are slow.
+        """Starts it with the same data and ports as before. Does not wait until it is ready."""
+        # The test does not simulate power failures, and syncing is slow on test machines.
         command = [*self.within, binary(), f'--name={self.name}', f'--data-dir={self.folder}/data', '--unsafe-no-fsync',
                    f'--listen-client-urls={self.endpoint}', f'--advertise-client-urls={self.endpoint}',
                    f'--listen-peer-urls={self.peer}', f'--initial-advertise-peer-urls={self.peer}',
@@ -89,7 +89,7 @@ class Etcd:
         give_up = time.monotonic() + READY_SECONDS
         while not self.healthy():
             if self.process.poll() is not None or time.monotonic() > give_up:
-                raise RuntimeError(f'etcd does not start; see {self.folder}/log')
+                raise RuntimeError(f'etcd did not start; see {self.folder}/log')
             time.sleep(0.05)
 
     def start(self):
@@ -108,7 +108,7 @@ class Etcd:
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
-        # Its threads stop one after the other, and may answer until the last one has.
+        # Threads stop one after the other, and may respond until the last one has stopped.
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self):
@@ -129,7 +129,7 @@ class Etcd:
 
 
 def cluster(folder, places):
-    """Members of one cluster, not started. For each there is what Etcd is to be told of its place."""
+    """Creates the members of one cluster without starting them. `places` has keyword arguments of Etcd for each."""
     members = [Etcd(pathlib.Path(folder) / f'm{i}', f'm{i}', **place) for i, place in enumerate(places)]
     for member in members:
         member.members = members

@@ -1,7 +1,6 @@
-// Nothing that was acknowledged is lost: heraldd is killed over and over while clients
-// write and one watches.
+// No acknowledged write is lost: kills heraldd repeatedly while clients write and one watches.
 //
-//   heraldd_crash_test        20 kills, as make test runs it; HERALD_SOAK=1: 200
+//   heraldd_crash_test        20 kills; with HERALD_SOAK=1, 200
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -42,7 +41,7 @@ std::string ReadFile(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// heraldd as a process of its own, which can be killed at any moment.
+// A heraldd process that can be killed at any time.
 class Heraldd {
  public:
   Heraldd() {
@@ -69,12 +68,12 @@ class Heraldd {
     argv.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // should this test die, it must not stay behind
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // heraldd ends with this test
       execv(argv[0], argv.data());
       _exit(127);
     }
     while (!std::filesystem::exists(port_file)) {
-      ASSERT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << "heraldd ended by itself";
+      ASSERT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << "heraldd exited";
       std::this_thread::yield();
     }
   }
@@ -117,12 +116,12 @@ std::int64_t VersionOf(const json& object) {
   return std::stoll(object["metadata"]["resourceVersion"].get<std::string>());
 }
 
-// What the writers were told, by name: the version that was acknowledged last.
+// The latest acknowledged resource version of each event, by name. Thread-safe.
 class Acknowledged {
  public:
   void Add(const std::string& name, std::int64_t version) {
     const std::lock_guard lock(mu_);
-    EXPECT_GT(version, versions_[name]) << name << " was written, but its version did not grow";
+    EXPECT_GT(version, versions_[name]) << name << ": the resource version did not increase";
     versions_[name] = version;
     ++count_;
   }
@@ -138,8 +137,8 @@ class Acknowledged {
   std::atomic<int> count_{0};
 };
 
-// Creates events and patches each of them once, until told to stop. What is not
-// answered is given up: it may be there or not.
+// Creates events and patches each of them once, until `stop`. Ends at the first failed request,
+// whose outcome is unknown.
 void WriteUntil(const std::atomic<bool>& stop, http::Client& client, int writer, int round,
                 Acknowledged& acknowledged) {
   for (int i = 0; !stop; ++i) {
@@ -163,12 +162,13 @@ void WriteUntil(const std::atomic<bool>& stop, http::Client& client, int writer,
   }
 }
 
-// Watches from where it was, across all restarts, and remembers every version it saw.
+// Resumes its watch after each restart, and records every resource version that it receives.
+// Thread-confined.
 class Watcher {
  public:
   explicit Watcher(std::int64_t version) : version_(version) {}
 
-  // Reads what there is from `version_` on until `last` has been seen.
+  // Watches from `version_` until it has received `last`.
   void CatchUp(http::Client& client, std::int64_t last) {
     if (version_ >= last) return;
     std::string buffer;
@@ -192,9 +192,9 @@ class Watcher {
     while (!caught_up && !ended && std::chrono::steady_clock::now() < give_up)
       std::this_thread::yield();
     client.Cancel(call);
-    // Its callbacks refer to this frame.
+    // The callbacks refer to local variables.
     while (!ended) std::this_thread::yield();
-    EXPECT_GE(version_, last) << "the watch did not see everything";
+    EXPECT_GE(version_, last) << "the watch did not receive all changes";
   }
 
   std::int64_t version() const { return version_; }
@@ -204,7 +204,7 @@ class Watcher {
   void Take(const json& frame) {
     ASSERT_NE(frame["type"], "ERROR") << frame.dump();
     const std::int64_t version = VersionOf(frame["object"]);
-    EXPECT_GT(version, version_) << "out of order, or twice: " << frame.dump();
+    EXPECT_GT(version, version_) << "out of order or duplicate: " << frame.dump();
     version_ = version;
     seen_[frame["object"]["metadata"]["name"]].insert(version);
   }
@@ -213,13 +213,13 @@ class Watcher {
   std::map<std::string, std::set<std::int64_t>> seen_;
 };
 
-TEST(CrashTest, WhatWasAcknowledgedIsThereAfterEveryKill) {
+TEST(CrashTest, AcknowledgedWritesAreDurable) {
   const char* const soak = std::getenv("HERALD_SOAK");
   const int kills = soak != nullptr && *soak != '\0' ? 200 : 20;
   Heraldd heraldd;
   heraldd.Start();
   Acknowledged acknowledged;
-  // So that there is a version to watch from.
+  // Its resource version is where the watch starts.
   const Result<http::Response> first = heraldd.Connect()->Fetch(
       MakeRequest("POST", std::string(kEvents),
                   R"({"metadata":{"name":"first"},"involvedObject":{"namespace":"default"}})"));
@@ -236,7 +236,7 @@ TEST(CrashTest, WhatWasAcknowledgedIsThereAfterEveryKill) {
       for (int writer = 0; writer < kWriters; ++writer)
         writers.emplace_back(
             [&, writer] { WriteUntil(stop, *client, writer, round, acknowledged); });
-      // Another moment of the work each time.
+      // Kills at a different time in each round.
       const int enough = acknowledged.count() + 20 + round * 7 % 60;
       while (acknowledged.count() < enough) std::this_thread::yield();
       heraldd.Kill();
@@ -256,12 +256,12 @@ TEST(CrashTest, WhatWasAcknowledgedIsThereAfterEveryKill) {
       EXPECT_TRUE(is_new) << at->first << " is listed twice";
     }
     for (const auto& [name, version] : acknowledged.Get()) {
-      ASSERT_TRUE(found.contains(name)) << name << " was acknowledged and is gone";
+      ASSERT_TRUE(found.contains(name)) << name << " was acknowledged and is missing";
       EXPECT_GE(found[name], version) << name << " has an older version than was acknowledged";
     }
     watcher.CatchUp(*client, VersionOf(events));
   }
-  // The watcher saw each acknowledged write, and, as it checks itself, nothing twice.
+  // The watcher received each acknowledged write. Take() checks that there are no duplicates.
   for (const auto& [name, version] : acknowledged.Get())
     EXPECT_TRUE(watcher.seen().at(name).contains(version)) << name;
   EXPECT_GT(acknowledged.count(), kills * 20);

@@ -1,5 +1,5 @@
-// The program of someone who uses the Kubernetes client as a library: it needs symbols of
-// client and of all that stands below it.
+// A program that uses the Kubernetes client as a library. It needs symbols of client and of all
+// modules below it, so that a missing export or library fails the link.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -9,9 +9,9 @@
 #include "herald/client/events.h"
 #include "herald/client/informer.h"
 #include "herald/client/leader_election.h"
+#include "herald/client/resource_watcher.h"
 #include "herald/client/rest.h"
 #include "herald/client/rest_sink.h"
-#include "herald/client/watcher.h"
 #include "herald/client/work_queue.h"
 #include "herald/record/broadcaster.h"
 
@@ -33,11 +33,11 @@ int main() {
   if (!elector || (*elector)->IsLeader()) return 1;
   herald::WorkQueue queue;
   queue.Add("default/web");
-  // Port 1 has no server, so all that works is that we are told so.
+  // There is no server on port 1, so the requests must fail.
   const auto listed = events.List();
   const auto pod = pods.Get("default", "web");
   if (listed || !listed.error().Is(herald::StatusReason::kUnreachable) || pod) {
-    std::fprintf(stderr, "expected nobody to answer\n");
+    std::fprintf(stderr, "expected the requests to fail\n");
     return 1;
   }
   herald::Broadcaster broadcaster;

@@ -1,5 +1,5 @@
-// The program of someone who uses Herald as a library: it needs symbols of record,
-// api and base, so a missing export or a missing library shows at once.
+// A program that uses Herald as a library. It needs symbols of record, api and base, so that a
+// missing export or library fails the link.
 #include <chrono>
 #include <cstdio>
 #include <memory>

@@ -20,7 +20,7 @@
 
 namespace herald {
 
-// An object of any kind, as JSON. An ordinary value.
+// An object of any kind, as JSON. A value type.
 struct HERALD_EXPORT Object {
   JsonValue json{};
 
@@ -32,12 +32,11 @@ struct HERALD_EXPORT Object {
   const std::string& resource_version() const {
     return json["metadata"]["resourceVersion"].String();
   }
-  // "namespace/name", or "name" where there is no namespace: what work queues hold.
+  // "namespace/name", or "name" for cluster-scoped objects. Work queues hold these keys.
   std::string Key() const;
-  // All of the metadata that controllers look at: names, labels, owners, times. Not the
-  // managed fields.
+  // The metadata that controllers use: names, labels, owners, times. Without managed fields.
   ObjectMeta metadata() const;
-  // What events about it point at.
+  // The reference for events about this object.
   ObjectReference Reference() const;
 
   bool operator==(const Object&) const = default;
@@ -48,7 +47,7 @@ struct ObjectList {
   std::vector<Object> items{};
 };
 
-// One frame of a watch. The object is a Status exactly when type is kError.
+// One frame of a watch. The object is a Status if and only if the type is kError.
 struct ObjectWatchEvent {
   WatchType type = WatchType::kAdded;
   std::variant<Object, Status> object{};
@@ -56,9 +55,8 @@ struct ObjectWatchEvent {
   bool operator==(const ObjectWatchEvent&) const = default;
 };
 
-// The objects of one resource of an API server, whatever it is, by any verb: enough to
-// write a controller. Each verb comes in two forms: one waits, one calls back on the
-// RestClient's thread.
+// A DynamicClient reads and writes the objects of one resource of any kind, with all verbs of the
+// API. Each verb has two forms: one blocks, the other calls back on the RestClient's thread.
 //
 //   DynamicClient pods(rest, {"", "v1", "pods"});
 //   Result<Object> pod = pods.Get("default", "web-0");
@@ -69,6 +67,7 @@ class HERALD_EXPORT DynamicClient {
   using Done = std::function<void(Result<Object>)>;
   using ListDone = std::function<void(Result<ObjectList>)>;
   using StatusDone = std::function<void(const Status&)>;
+  // `event` is called with each frame in order, then `end` once.
   struct WatchCallbacks {
     std::function<void(ObjectWatchEvent&&)> event{};
     std::function<void(const Status&)> end{};
@@ -78,10 +77,11 @@ class HERALD_EXPORT DynamicClient {
 
   const Resource& resource() const { return resource_; }
 
-  // Whether the server has the resource at all, and not only its name.
+  // Whether the server serves the resource. A resource that discovery lists without any verb
+  // does not count.
   Result<bool> Exists(const std::stop_token& stop = {}) const;
 
-  // No namespace: cluster-scoped. `subresource` is "status", "scale", ... or nothing.
+  // An empty namespace means a cluster-scoped object. `subresource` is "status", "scale" or empty.
   Result<Object> Create(std::string_view namespace_, const JsonValue& object,
                         const WriteOptions& options = {}, const std::stop_token& stop = {}) const;
   void Create(std::string_view namespace_, const JsonValue& object, const WriteOptions& options,
@@ -90,7 +90,8 @@ class HERALD_EXPORT DynamicClient {
                      const std::stop_token& stop = {}) const;
   void Get(std::string_view namespace_, std::string_view name, Done done,
            const std::stop_token& stop = {}) const;
-  // Replaces it; a resourceVersion in it must be the current one (409 Conflict if not).
+  // Replaces the object. If it has a resourceVersion, that must be the current one (409 Conflict
+  // otherwise).
   Result<Object> Update(std::string_view namespace_, std::string_view name, const JsonValue& object,
                         std::string_view subresource = {}, const WriteOptions& options = {},
                         const std::stop_token& stop = {}) const;
@@ -113,7 +114,7 @@ class HERALD_EXPORT DynamicClient {
                         const std::stop_token& stop = {}) const;
   Result<ObjectList> List(const ListOptions& options = {}, const std::stop_token& stop = {}) const;
   void List(const ListOptions& options, ListDone done, const std::stop_token& stop = {}) const;
-  // The first form returns when the watch has ended.
+  // The first form returns when the watch has ended. Its callback runs on the RestClient's thread.
   Status Watch(const WatchOptions& options, std::function<void(ObjectWatchEvent&&)> on_event,
                const std::stop_token& stop = {}) const;
   void Watch(const WatchOptions& options, WatchCallbacks callbacks,

@@ -18,10 +18,10 @@
 
 namespace herald {
 
-// In which bytes objects travel.
+// The encoding of objects in requests and answers.
 enum class WireFormat : std::uint8_t {
   kJson,
-  kProtobuf,  // smaller and cheaper for the server; every Kubernetes has it
+  kProtobuf,  // smaller, and cheaper for the server; every Kubernetes supports it
 };
 
 struct EventsClientOptions {
@@ -29,8 +29,8 @@ struct EventsClientOptions {
   WireFormat format = WireFormat::kJson;
 };
 
-// Events of one API server, by any of its verbs. Each verb comes in two forms: one waits, one calls
-// back on the RestClient's thread.
+// An EventsClient reads and writes the events of one API server, with all verbs of the API. Each
+// verb has two forms: one blocks, the other calls back on the RestClient's thread.
 //
 // Thread-safe, and cheap to copy.
 class HERALD_EXPORT EventsClient {
@@ -38,8 +38,9 @@ class HERALD_EXPORT EventsClient {
   using Done = std::function<void(Result<Event>)>;
   using ListDone = std::function<void(Result<EventList>)>;
   using StatusDone = std::function<void(const Status&)>;
-  // Frames in their order, then the end: ok where the server ended the watch as agreed.
-  // To keep an event, move it away or copy it: what is left of it is used for the next frame.
+  // `event` is called with each frame in order, then `end` once: with an ok status if the server
+  // ended the watch after its timeout. To keep an event, move or copy it: its memory is reused for
+  // the next frame.
   struct WatchCallbacks {
     std::function<void(WatchEvent&&)> event{};
     std::function<void(const Status&)> end{};
@@ -49,10 +50,10 @@ class HERALD_EXPORT EventsClient {
 
   EventApi api() const { return options_.api; }
 
-  // events.k8s.io/v1 where the server has it, v1 otherwise.
+  // events.k8s.io/v1 if the server has it, otherwise v1.
   static Result<EventApi> Discover(RestClient& rest, const std::stop_token& stop = {});
 
-  // The event says where: its namespace and name.
+  // Namespace and name are those of the event.
   Result<Event> Create(const Event& event, const WriteOptions& options = {},
                        const std::stop_token& stop = {}) const;
   void Create(const Event& event, const WriteOptions& options, Done done,
@@ -67,7 +68,7 @@ class HERALD_EXPORT EventsClient {
   void Get(std::string_view namespace_, std::string_view name, Done done,
            const std::stop_token& stop = {}) const;
 
-  // The patch is JSON in the spelling of api().
+  // `patch` is JSON in the spelling of api().
   Result<Event> Patch(std::string_view namespace_, std::string_view name, PatchType type,
                       std::string patch, const WriteOptions& options = {},
                       const std::stop_token& stop = {}) const;
@@ -78,42 +79,38 @@ class HERALD_EXPORT EventsClient {
                 const DeleteOptions& options = {}, const std::stop_token& stop = {}) const;
   void Delete(std::string_view namespace_, std::string_view name, const DeleteOptions& options,
               StatusDone done, const std::stop_token& stop = {}) const;
-  // All that `which` selects. REQUIRES: which.namespace_ is not empty
+  // Deletes all events that `which` selects. REQUIRES: which.namespace_ is not empty
   Status DeleteCollection(const ListOptions& which, const DeleteOptions& options = {},
                           const std::stop_token& stop = {}) const;
   void DeleteCollection(const ListOptions& which, const DeleteOptions& options, StatusDone done,
                         const std::stop_token& stop = {}) const;
 
-  // One page; ListMeta::continue_ leads to the next.
+  // Returns one page. Pass ListMeta::continue_ to get the next one.
   Result<EventList> List(const ListOptions& options = {}, const std::stop_token& stop = {}) const;
   void List(const ListOptions& options, ListDone done, const std::stop_token& stop = {}) const;
 
-  // The first form returns when the watch has ended. Its callback runs on the RestClient's
-  // thread, like any other.
+  // The first form returns when the watch has ended. Its callback runs on the RestClient's thread.
   Status Watch(const WatchOptions& options, std::function<void(WatchEvent&&)> on_event,
                const std::stop_token& stop = {}) const;
   void Watch(const WatchOptions& options, WatchCallbacks callbacks,
              const std::stop_token& stop = {}) const;
 
  private:
-  RestRequest MakeRequest(std::string_view method, std::string_view namespace_,
-                          std::string_view name) const;
-
   std::shared_ptr<RestClient> rest_;
   EventsClientOptions options_;
 };
 
-// What an account may do with events in a namespace, through one API.
+// What an account may do with events in one namespace, through one of the two APIs.
 struct EventAccess {
-  std::string namespace_{};  // empty: in all
+  std::string namespace_{};  // empty: in all namespaces
   EventApi api = EventApi::kEventsV1;
   bool may_create = false;
   bool may_patch = false;
-  std::string reason{};  // the server's, if it gave one
+  std::string reason{};  // of the server; may be empty
 };
 
-// Asks the server (SelfSubjectAccessReview) before anything is recorded, so that a
-// missing role is found at start and not in a log. One row per namespace and API.
+// Asks the server (SelfSubjectAccessReview) what the account may do, so that a program can detect
+// a missing role when it starts. Returns one element per namespace and API.
 HERALD_EXPORT Result<std::vector<EventAccess>> ReviewEventAccess(
     RestClient& rest, const std::vector<std::string>& namespaces = {""},
     const std::stop_token& stop = {});

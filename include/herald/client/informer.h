@@ -10,31 +10,30 @@
 #include <vector>
 
 #include "herald/base/export.h"
-#include "herald/client/watcher.h"
+#include "herald/client/resource_watcher.h"
 
 namespace herald {
 
 struct InformerOptions {
-  WatcherOptions watch{};
-  // All objects are told again as updates so often, for controllers that mend what others
-  // changed outside of Kubernetes; 0: never.
+  ResourceWatcherOptions watch{};
+  // Interval at which handlers get an update for every object, for controllers that correct
+  // changes outside of Kubernetes; 0: never.
   std::chrono::milliseconds resync{0};
 };
 
-// Who wants to know. Any of them may be left out. Updates come only where the version
-// differs, or with old == new at a resync.
+// The callbacks of an Informer; each is optional. on_update is called if the resource version
+// differs, and at a resync with old_object == object.
 template <typename T>
 struct InformerHandler {
   using Pointer = std::shared_ptr<const T>;
   std::function<void(const Pointer& object)> on_add{};
   std::function<void(const Pointer& old_object, const Pointer& object)> on_update{};
-  // Its last known state: what was missed during a broken connection is not in it.
+  // The last known state. Changes that were missed while there was no connection are not in it.
   std::function<void(const Pointer& object)> on_delete{};
 };
 
-// An Informer keeps a copy of all objects of a resource up to date, so that a
-// controller can look things up without asking the server, and tells handlers what
-// changes. T is Event or Object.
+// An Informer keeps a local copy of all objects of a resource up to date, so that a controller can
+// look up objects without a request, and notifies handlers of changes. T is Event or Object.
 //
 //   Informer<Object> pods(rest, {"", "v1", "pods"});
 //   pods.AddIndexer("owner", [](const Object& pod) { ... return std::vector{uid}; });
@@ -42,13 +41,12 @@ struct InformerHandler {
 //   pods.Start();
 //   if (!pods.WaitForSync(seconds(30), stop)) ...
 //
-// Objects are shared and immutable: whoever wants to change one makes a copy. A list that
-// the server sends anew (after 410) is compared with what was there, so that handlers
-// see only what differs.
+// Objects are shared and immutable: copy an object to change it. After 410 Gone the Informer lists
+// all objects again and compares them with its copy, so that handlers get only the differences.
 //
-// Thread-safe. Handlers run on the RestClient's thread, one at a time and in the order of
-// the changes, and must not block: they put keys into a WorkQueue. None runs once Stop() has
-// returned.
+// Thread-safe. Handlers run on the RestClient's thread, one at a time and in the order of the
+// changes. They must not block: typically they add keys to a WorkQueue. No handler runs after
+// Stop() has returned.
 template <typename T>
 class HERALD_EXPORT Informer {
  public:
@@ -61,25 +59,28 @@ class HERALD_EXPORT Informer {
   Informer(const Informer&) = delete;
   Informer& operator=(const Informer&) = delete;
 
-  // Under which values ByIndex() finds an object. REQUIRES: not started yet
+  // Adds an index: ByIndex() finds an object by each of the values that `function` returns for it.
+  // REQUIRES: Start() has not been called
   void AddIndexer(std::string name, IndexFunction function);
-  // At any time; a handler that comes late is told of all there is as added.
+  // May be called at any time. A handler that is added later gets on_add for all known objects.
   void AddHandler(InformerHandler<T> handler);
-  // Told of each failure to list or to watch, before Start().
+  // Sets the function that is called with each failure to list or watch.
+  // REQUIRES: Start() has not been called
   void SetErrorHandler(std::function<void(const Status&)> on_error);
 
-  // At most once.
+  // REQUIRES: not called before
   void Start();
-  // Idempotent. What is there stays readable.
+  // Idempotent. The objects stay readable.
   void Stop();
 
-  // Whether the first list has been taken in and told to all handlers.
+  // Whether the first list is complete and all handlers have been called for it.
   bool HasSynced() const;
-  // The same, waited for; false if the time is over or `stop` is requested first.
-  // Not from a handler.
+  // Waits until HasSynced(). Returns false if the timeout passes or `stop` is requested first.
+  // Must not be called from a handler.
   bool WaitForSync(std::chrono::milliseconds timeout, const std::stop_token& stop = {}) const;
 
-  // By "namespace/name", or "name" for cluster-scoped objects; null if there is none.
+  // The object with the key "namespace/name", or "name" if it is cluster-scoped; null if there is
+  // none.
   Pointer Get(std::string_view key) const;
   std::vector<Pointer> List() const;
   std::vector<Pointer> ByIndex(std::string_view index, std::string_view value) const;

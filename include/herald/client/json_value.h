@@ -16,25 +16,24 @@
 
 namespace herald {
 
-// A JSON value that can be read and changed: what controllers have in hand where
-// there is no type for a resource.
+// A JSON value that can be read and changed, for resources that have no C++ type.
 //
 //   JsonValue pod = ...;
 //   if (pod["status"]["phase"].String() == "Failed") ...
 //   patch.Member("spec").Member("replicas") = 3;
 //
-// Reading never fails: a member that is missing, or of another type, reads as null, 0
-// or empty, so that a chain of names needs one check at its end. Members are kept and
-// written sorted by name, as Kubernetes writes its maps. Numbers are 64-bit integers where they
-// are written as such and fit, doubles otherwise, as in Kubernetes.
+// Reading never fails: a member that is missing or has another type reads as null, 0 or empty, so
+// that a chain of names needs only one check at its end. Members are sorted by name, as Kubernetes
+// writes its maps. A number is a 64-bit integer if it is written as an integer and fits, otherwise
+// a double, as in Kubernetes.
 //
-// An ordinary value.
+// A value type.
 class HERALD_EXPORT JsonValue {
  public:
   using Array = std::vector<JsonValue>;
   using Object = std::map<std::string, JsonValue, std::less<>>;
 
-  // Deeper documents are refused; Kubernetes' own objects stay below 30 levels.
+  // Levels of nesting. Deeper documents are rejected; Kubernetes' own objects have less than 30.
   static constexpr int kMaxDepth = 1000;
 
   JsonValue() = default;  // null
@@ -55,8 +54,8 @@ class HERALD_EXPORT JsonValue {
   JsonValue(Array elements) : value_(std::move(elements)) {}         // NOLINT
   JsonValue(Object members) : value_(std::move(members)) {}          // NOLINT
 
-  // kBadRequest with the words of Go's decoder where the text is no JSON.
-  static Result<JsonValue> Parse(std::string_view text);
+  // kBadRequest with the message of Go's decoder if `json` is not valid JSON.
+  static Result<JsonValue> Parse(std::string_view json);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }
@@ -67,22 +66,22 @@ class HERALD_EXPORT JsonValue {
   bool is_object() const { return std::holds_alternative<Object>(value_); }
 
   bool Bool(bool fallback = false) const;
-  std::int64_t Int(std::int64_t fallback = 0) const;  // a double is cut off
+  std::int64_t Int(std::int64_t fallback = 0) const;  // a double is truncated
   double Number(double fallback = 0) const;
   const std::string& String() const;
-  // Empty ones where this is none.
+  // Empty if the value has another type.
   const Array& array() const;
   const Object& object() const;
 
-  // The member or the element; null where there is none.
+  // The member or the element; null if it does not exist.
   const JsonValue& operator[](std::string_view key) const;
   const JsonValue& operator[](const char* key) const { return (*this)[std::string_view(key)]; }
   const JsonValue& At(std::size_t index) const;
   bool Has(std::string_view key) const { return object().find(key) != object().end(); }
 
-  // The member, made where it is missing. Whatever this was, it is an object now.
+  // The member, which is added if it does not exist. A value of another type becomes an object.
   JsonValue& Member(std::string_view key);
-  // Whatever this was, it is an object or an array now.
+  // A value of another type becomes an empty object or array.
   Object& MutableObject();
   Array& MutableArray();
   void Erase(std::string_view key);

@@ -20,39 +20,39 @@
 namespace herald {
 
 struct RestOptions {
-  // Empty: the program's name and Herald's version. The server keeps the part before
-  // the slash as the manager of the fields that are written.
+  // Empty: the program's name and Herald's version. The server uses the part before the slash as
+  // the field manager of writes.
   std::string user_agent{};
-  // At most so many requests a second, watches not counted; 0: no limit. (client-go
-  // has 5 and 10 by default; servers since 1.20 protect themselves better.)
+  // Limit of requests per second, without watches; 0: no limit. (client-go's defaults are 5 and a
+  // burst of 10; servers since 1.20 limit requests themselves.)
   double qps = 0;
   int burst = 10;
-  // For one attempt, from its start to the whole answer. Above the 60 s that an API
-  // server gives itself.
+  // For one attempt, from its start to the end of the answer. Longer than the 60 s after which an
+  // API server times out.
   std::chrono::milliseconds timeout{65'000};
-  // How often a request is sent again that the server put off (429 or 5xx with
-  // Retry-After), as client-go does.
+  // How many times a request is retried if the server asks for it (429 or 5xx with Retry-After),
+  // as in client-go.
   int max_retries = 10;
   std::chrono::milliseconds connect_timeout{10'000};
   bool allow_http2 = true;
-  // Speak HTTP/2 also where there is no TLS to agree on it: for servers known to.
+  // Use HTTP/2 without TLS (prior knowledge). The server must support it.
   bool plain_http2 = false;
   LogFunction log{};
 };
 
-// One request in the terms of Kubernetes.
+// One request to the API server.
 struct RestRequest {
   std::string method = "GET";
   std::string path{};  // "/api/v1/namespaces/default/events", escaped as in a URL
   std::vector<std::pair<std::string, std::string>> query{};
   std::string accept = "application/json";
-  std::string content_type{};  // of the body, if there is one
+  std::string content_type{};  // of the body; empty without a body
   std::string body{};
-  // What it is about, for messages.
+  // The object of the request, for error messages.
   std::string group{};
   std::string resource{};
   std::string name{};
-  // Instead of the client's own.
+  // Override those of the RestClient.
   std::optional<std::chrono::milliseconds> timeout{};
   std::optional<int> max_retries{};
 };
@@ -61,53 +61,54 @@ struct RestResponse {
   int code = 200;
   std::string content_type{};
   std::string body{};
-  std::vector<std::string> warnings{};  // what the server wants the user to know
+  std::vector<std::string> warnings{};  // of the Warning headers, for the user
 };
 
-// What a client counts. Monotonic but for the gauge.
+// The counters of a client. All but the gauge only increase.
 struct RestStats {
   std::uint64_t requests = 0;   // attempts
-  std::uint64_t retries = 0;    // of which repeats, for any reason
-  std::uint64_t refused = 0;    // answered with 4xx or 5xx
-  std::uint64_t failed = 0;     // not answered
-  std::uint64_t refreshes = 0;  // new credentials after a 401 or an expiry
+  std::uint64_t retries = 0;    // attempts that were repeats, for any reason
+  std::uint64_t refused = 0;    // attempts that were answered with 4xx or 5xx
+  std::uint64_t failed = 0;     // attempts without an answer
+  std::uint64_t refreshes = 0;  // of credentials, after a 401 or because they expired
   std::uint64_t connections_opened = 0;
   std::size_t connections = 0;  // gauge
 };
 
-// A RestClient talks to one API server on behalf of one account: it authenticates,
-// takes care of expired credentials (401: new ones, once), of servers that ask to come back later,
-// and turns every failure into a Status as client-go words it: one with origin server
-// is the server's own answer, the others are kUnreachable, kTimeout or kCancelled.
+// A RestClient sends requests to one API server with the credentials of one account. It refreshes
+// expired credentials (once per request after a 401), retries when the server asks for it, and
+// turns every failure into a Status with client-go's message. A Status with origin server is the
+// server's answer; the others are kUnreachable, kTimeout or kCancelled.
 //
-// All requests share one HTTP/2 connection, or a pool where the server has only
-// HTTP/1.1. One thread of the client's own does all the work and runs all callbacks,
-// which must not block; the blocking calls must not be made from a callback.
+// All requests share one HTTP/2 connection, or a pool of connections if the server supports only
+// HTTP/1.1. The client has one thread that does all the work and runs all callbacks. Callbacks
+// must not block, so they must not make blocking calls of this client.
 //
 // Thread-safe.
 class HERALD_EXPORT RestClient {
  public:
   using Done = std::function<void(Result<RestResponse>)>;
 
-  // An answer that comes in pieces. `data` is called with bytes as they arrive, `head`
-  // before it and only for success, `done` once and last.
+  // For an answer that arrives in pieces. On success `head` is called first and then `data` with
+  // the bytes as they arrive. `done` is always called, once and last.
   struct StreamCallbacks {
     std::function<void(std::string_view content_type)> head{};
     std::function<void(std::string_view bytes)> data{};
     std::function<void(const Status&)> done{};
   };
 
-  // An error where the configuration makes no sense. Connects only when needed.
+  // An error if the configuration is invalid. Does not connect: the first request does.
   static Result<std::shared_ptr<RestClient>> Open(ClientConfig config, RestOptions options = {});
 
-  // Calls that are under way end with kCancelled before it returns; soon after, if the last
-  // reference was dropped in a callback of its own.
+  // Requests under way end with kCancelled before the destructor returns, or soon after if it runs
+  // in one of the client's own callbacks.
   ~RestClient();
   RestClient(const RestClient&) = delete;
   RestClient& operator=(const RestClient&) = delete;
 
-  // Success is any 2xx. The callback runs on the client's thread, in rare cases before
-  // Send() returns; after a stop was requested, soon and with kCancelled.
+  // Success is any 2xx. The callback runs on the client's thread. It may run before Send() returns,
+  // then on the caller's thread, if the request cannot be sent. After a stop was requested it is
+  // called soon, with kCancelled.
   void Send(RestRequest request, Done done, const std::stop_token& stop = {});
   Result<RestResponse> Send(RestRequest request, const std::stop_token& stop = {});
   void Stream(RestRequest request, StreamCallbacks callbacks, const std::stop_token& stop = {});
@@ -116,7 +117,7 @@ class HERALD_EXPORT RestClient {
   RestStats Stats() const;
 
   class Impl;
-  // For the other parts of the client.
+  // For other classes of this library.
   Impl& impl() { return *impl_; }
   explicit RestClient(std::unique_ptr<Impl> impl);
 

@@ -13,8 +13,8 @@
 
 namespace herald {
 
-// client-go's DefaultControllerRateLimiter: each failure of a key doubles its wait, and
-// all keys together come back no faster than a token bucket allows.
+// As client-go's DefaultControllerRateLimiter: each failure of a key doubles its delay, and a
+// token bucket limits the rate of all keys together.
 struct WorkQueueOptions {
   std::chrono::nanoseconds base_delay = std::chrono::milliseconds(5);
   std::chrono::nanoseconds max_delay = std::chrono::seconds(1000);
@@ -23,12 +23,12 @@ struct WorkQueueOptions {
   const Clock* clock = nullptr;  // borrowed; null: SystemClock()
 };
 
-// A WorkQueue holds the keys of objects that need attention, as controllers work:
+// A WorkQueue holds the keys of objects that a controller has to process:
 //
-//   - a key that is in it already is not added again;
-//   - a key that is being worked on is never handed out a second time: if it is added
-//     meanwhile, it comes back when the work is done;
-//   - a key may be added for later, or after a failure, later each time.
+//   - a key that is already in the queue is not added again;
+//   - a key that is being processed is not returned to a second worker: if it is added
+//     meanwhile, it is queued again when Done() is called;
+//   - a key may be added with a delay, which grows with each failure.
 //
 //   while (auto key = queue.Get(stop)) {
 //     if (Sync(*key)) queue.Forget(*key); else queue.AddRateLimited(*key);
@@ -39,35 +39,36 @@ struct WorkQueueOptions {
 class HERALD_EXPORT WorkQueue {
  public:
   explicit WorkQueue(WorkQueueOptions options = {});
-  // REQUIRES: nobody is in a call
+  // REQUIRES: no call is running
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
   void Add(std::string_view key);
-  // Of several times for one key the earliest counts.
+  // If a key is added several times, the earliest time counts.
   void AddAfter(std::string_view key, std::chrono::nanoseconds delay);
-  // After the wait that this key's failures so far ask for.
+  // Counts a failure of the key and adds it after the delay for its number of failures.
   void AddRateLimited(std::string_view key);
-  // The key has succeeded: its failures are forgotten.
+  // Resets the number of failures of the key. Call it after a success.
   void Forget(std::string_view key);
   int Failures(std::string_view key) const;
 
-  // The next key, waited for; nothing once the queue is shut down and empty, or `stop` is
-  // requested. Whoever gets one calls Done() with it.
+  // Waits for the next key. Returns nothing if the queue is shut down and empty, or if `stop` is
+  // requested. The caller must call Done() with the key.
   std::optional<std::string> Get(const std::stop_token& stop = {});
-  // The same without waiting.
+  // Does not wait.
   std::optional<std::string> TryGet();
   void Done(std::string_view key);
 
-  // Nothing can be added any more; what is ready is still handed out, what was
-  // for later is not.
+  // After this nothing can be added. Keys that are ready are still returned; delayed keys are
+  // dropped.
   void ShutDown();
-  // The same, and waits until all of that is done: somebody has to go on taking keys.
+  // Shuts down and waits until all keys that are ready have been processed. Other threads must
+  // continue to call Get() and Done().
   void ShutDownAndDrain();
 
-  std::size_t size() const;     // ready to be handed out
-  std::size_t waiting() const;  // for later
+  std::size_t size() const;     // keys that are ready
+  std::size_t waiting() const;  // keys that are delayed
 
  private:
   class Impl;

@@ -24,79 +24,82 @@
 
 namespace herald {
 
-// What happens when a watcher does not keep up and its queue is full.
+// What happens when the queue of a watcher is full.
 enum class WhenFull : std::uint8_t {
-  kDrop,  // that watcher misses the event (client-go's DropIfChannelFull)
-  kWait,  // everybody waits for it (WaitIfChannelFull)
+  kDrop,  // this watcher misses the event (client-go's DropIfChannelFull)
+  kWait,  // all watchers wait for this one (WaitIfChannelFull)
 };
 
 struct BroadcasterOptions {
-  // How many events may wait to be handed out, and to be taken by each watcher. As
-  // client-go's tools/record has it; its watch.Broadcaster has 25 for the first.
+  // The capacity of the queue of recorded events, and of the queue of each listener. The
+  // values are those of client-go's tools/record; its watch.Broadcaster has 25 for the first.
   std::size_t incoming_events = 1000;
   std::size_t watcher_events = 1000;
-  // The same in bytes, so that large messages cannot fill the memory either.
+  // The limit of each of these queues in bytes, because messages may be large.
   std::size_t queue_bytes = 16 << 20;
   WhenFull when_full = WhenFull::kDrop;
   // Where the work is done. Null: a thread of the broadcaster's own. Must outlive the
-  // broadcaster and every request that its sinks have not answered.
+  // broadcaster; recorders, watchers and sinks that outlive it do not use it.
   Executor* executor = nullptr;
   // For the broadcaster's own thread. Null: the system's. With an executor the time is
-  // the executor's, by which its timers run; this must then be null or the same.
+  // the executor's, by which its timers run; this must then be null or the same. Must outlive
+  // the broadcaster and the calls of its recorders that began before its end.
   const Clock* clock = nullptr;
-  // What goes wrong inside; null: nothing is told. It lives as long as the broadcaster
-  // and every recorder, so it must not own one of its recorders: neither would ever be
-  // destroyed.
+  // Errors of the pipeline are logged here. Null: nothing is logged. The function lives as
+  // long as the broadcaster and every recorder, so it must not own a recorder of this
+  // broadcaster: neither would ever be destroyed.
   LogFunction log{};
-  // Do exactly as client-go does, faults included. doc/compatibility.md lists them.
+  // Behaves exactly as client-go, including its faults, which doc/compatibility.md lists.
   bool upstream_exact = false;
-  // How long the destructor waits for what is still to be written.
+  // How long the destructor waits for events that are not written yet.
   std::chrono::milliseconds drain{5000};
 };
 
-// Where events wait on disk that the sink does not take: those that were tried in vain
-// because it could not be reached or was broken, and those that are left at Shutdown().
-// They keep their names and times, are tried again every minute, and by the next
-// process that is given the directory. One of a process' sinks per directory.
+// A spool is a directory that keeps events which could not be delivered: those whose retries
+// failed because the server was not reachable or had an error, and those that are left at
+// Shutdown(). They keep their names and times. They are retried every minute, and by the next
+// process that uses the directory. Each sink needs a directory of its own.
 struct SpoolOptions {
-  std::string directory{};  // made if only its last part is missing; on a local disk
+  // On a local disk. It is created if its parent exists.
+  std::string directory{};
+  // The oldest events are dropped, and counted, when the spool is full.
   std::uint64_t max_bytes = 64 << 20;
-  // How much is written, read and removed at a time.
+  // The size of a segment. Segments are read and removed as a whole.
   std::uint64_t segment_bytes = 1 << 20;
-  // An event that ended as kSpooled survives the death of the process. With this, that
-  // of the machine as well, for the price of a wait for the disk per event; otherwise
-  // the disk is waited for once per segment and at Shutdown().
+  // An event with the outcome kSpooled survives a crash of the process. With `sync` it also
+  // survives a crash of the machine, at the cost of an fdatasync() per event. Without it there
+  // is one fdatasync() per segment, and one at Shutdown().
   bool sync = false;
 };
 
 struct SinkOptions {
-  std::string name = "default";  // in metrics
+  std::string name = "default";  // the label "sink" in metrics
   CountOptions count{};
   SeriesOptions series{};
-  // How many requests may be under way at once. Events about one object stay in
-  // order whatever this is. client-go has 1, and no bound for those in the new style.
+  // How many requests may be under way at the same time. Events about one object stay in order
+  // in any case. client-go has 1 for old-style events, and no limit for new-style ones.
   std::size_t max_in_flight = 32;
-  // client-go's twelve tries, ten seconds apart.
+  // client-go makes twelve tries, ten seconds apart.
   int max_tries = 12;
   std::chrono::milliseconds retry_after{10'000};
-  // When the queue is full, a Warning takes the place of the oldest Normal.
+  // When the queue is full, a Warning replaces the oldest Normal event.
   bool prefer_warnings = false;
-  // The program's own Pod or Node. After a loss an event about it says how many
-  // events were lost and why, at most once a minute. Unset: none is written.
+  // The program's own Pod or Node. When events are lost, an event about this object reports
+  // how many and why, at most once per minute. Unset: losses are only counted.
   std::optional<ObjectReference> self{};
-  // Unset: what cannot be delivered is lost, and counted. client-go has nothing like it,
-  // so StartRecordingToSink() refuses it together with upstream_exact.
+  // Unset: events that cannot be delivered are lost, and counted. client-go has no spool, so
+  // StartRecordingToSink() rejects this together with upstream_exact.
   std::optional<SpoolOptions> spool{};
 };
 
-// Events as one consumer takes them, in the order in which they were recorded.
+// A Watcher receives events in the order in which they were recorded.
 //
 // Thread-safe.
 class HERALD_EXPORT Watcher {
  public:
   struct Item {
     WatchType type = WatchType::kAdded;
-    std::shared_ptr<const Event> event;  // shared with all other watchers, never changed
+    std::shared_ptr<const Event> event;  // shared with other watchers, so immutable
   };
 
   // Stops.
@@ -104,19 +107,20 @@ class HERALD_EXPORT Watcher {
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
-  // The next event; waits for one. Nothing once the watcher was stopped or the
-  // broadcaster shut down and all is taken. Must not be called from a task of the
-  // broadcaster's executor.
+  // Waits for the next event. Returns nothing after Stop(), or when the broadcaster is shut
+  // down and all queued events were taken. Must not be called from a task of the broadcaster's
+  // executor.
   std::optional<Item> Next();
-  // The next event, or nothing if none is there now.
+  // The next event, or nothing if none is queued.
   std::optional<Item> TryNext();
-  // Takes all that is there, at most `max`; waits for at least one, as Next() does.
+  // All queued events, at most `max`. Waits for the first one as Next() does; empty where
+  // Next() returns nothing.
   std::vector<Item> NextBatch(std::size_t max);
 
-  // How many events this watcher missed because its queue was full.
+  // The number of events that this watcher missed because its queue was full.
   std::uint64_t dropped() const;
 
-  // No event comes after this; what is queued is thrown away. Idempotent.
+  // Ends the watcher and discards its queue. Idempotent.
   void Stop();
 
  private:
@@ -126,31 +130,31 @@ class HERALD_EXPORT Watcher {
   const std::unique_ptr<Impl> impl_;
 };
 
-// What is left after Flush() or Shutdown().
+// The result of Flush() or Shutdown().
 struct DrainReport {
-  bool complete = false;  // everything recorded before the call has its outcome
-  // If not complete: how many events have none yet, those recorded since the call
-  // included (Flush), or were lost or spooled (Shutdown).
+  bool complete = false;  // every event that was recorded before the call has its outcome
+  // If not complete. Flush(): how many events have no outcome, including those recorded since
+  // the call. Shutdown(): how many events were lost or spooled.
   std::uint64_t in_flight = 0;
 };
 
-// A Broadcaster hands each recorded event to every listener: watchers, logs, sinks.
-// It is where a program's events come together, so most programs have one.
+// A Broadcaster distributes each recorded event to all listeners: watchers, handlers, logs and
+// sinks. Most programs have one.
 //
 //   Broadcaster broadcaster;
 //   broadcaster.StartRecordingToSink(sink);
 //   Recorder recorder = broadcaster.NewRecorder({.component = "node-agent", .host = node});
 //
-// A listener sees every event recorded after it was added and none recorded before,
-// in the order of recording. A handler that throws, or is slow, hurts no other
-// listener (a slow one under kWait excepted: there everybody waits by request).
+// A listener receives every event that is recorded after it was added, in the order of
+// recording, and none that was recorded before. A handler that throws or is slow does not affect
+// other listeners, except that all wait for a slow one under WhenFull::kWait.
 //
 // Thread-safe.
 class HERALD_EXPORT Broadcaster {
  public:
   Broadcaster() : Broadcaster(BroadcasterOptions()) {}
   explicit Broadcaster(const BroadcasterOptions& options);
-  // Shuts down, waiting as long as options.drain says.
+  // Calls Shutdown() with BroadcasterOptions::drain.
   ~Broadcaster();
   Broadcaster(const Broadcaster&) = delete;
   Broadcaster& operator=(const Broadcaster&) = delete;
@@ -159,48 +163,49 @@ class HERALD_EXPORT Broadcaster {
 
   // An error after Shutdown(): "broadcaster already stopped".
   Result<std::unique_ptr<Watcher>> Watch();
-  // The watcher sees these first.
+  // The watcher receives the prefix first.
   Result<std::unique_ptr<Watcher>> WatchWithPrefix(std::vector<Watcher::Item> prefix);
 
   // Calls the handler with each event, one at a time, on the executor, until the
   // broadcaster is shut down.
   Status StartEventWatcher(std::function<void(const Event&)> handler);
-  // Each event as a line of text, exactly as client-go's StartLogging words it.
+  // Prints each event as a line, exactly as client-go's StartLogging does.
   Status StartLogging(std::function<void(std::string_view)> print);
-  // Each event as the message "Event occurred" with fields.
+  // Logs each event as the message "Event occurred" with fields, as client-go does.
   Status StartStructuredLogging(LogFunction log);
-  // Writes each event to the sink, which is held until Shutdown(), and may hold recorders
-  // of this broadcaster itself. There may be several sinks; each has its own
-  // correlation, queue and statistics. An error if its spool cannot be opened: kConflict
-  // where another process or sink has it.
+  // Writes each event to the sink. The broadcaster keeps the sink until Shutdown(), so the sink
+  // may own recorders of this broadcaster. There may be several sinks; each has its own
+  // correlation, queue and statistics. Returns an error if the spool cannot be opened: kConflict
+  // if another process or sink uses its directory.
   Status StartRecordingToSink(std::shared_ptr<Sink> sink, SinkOptions options = {});
 
-  // Hands out an event that some other program made. Blocks while the queue is full.
+  // Distributes an event that was not made by a recorder. Blocks while the queue is full.
   Status Action(WatchType type, std::shared_ptr<const Event> event);
-  // The same without blocking: kTooManyRequests if the queue is full.
+  // Does not block: returns kTooManyRequests if the queue is full.
   Status ActionOrDrop(WatchType type, std::shared_ptr<const Event> event);
 
-  // By sink, in the order in which they were started.
+  // One entry per sink, in the order in which they were started.
   std::vector<SinkStats> Stats() const;
-  // How many events were recorded while there was no sink.
+  // The number of events that were recorded while there was no sink.
   std::uint64_t without_sink() const;
+  // Appends the statistics of all sinks in Prometheus' text format.
   void WritePrometheusText(std::string* out) const;
 
-  // Waits until all that was recorded before this call has its outcome, and writes
-  // the counts of open series; gives up after `patience`. What is recorded meanwhile is
-  // not waited for.
+  // Waits until every event that was recorded before this call has its outcome, and writes the
+  // counts of open series. Returns after `patience` at the latest. Does not wait for events that
+  // are recorded meanwhile.
   DrainReport Flush(std::chrono::nanoseconds patience);
 
-  // Flushes, then stops for good: later events are counted as lost, watchers end
-  // after what they have queued. Idempotent. Neither this nor Flush() may be called
-  // from a task of the executor.
+  // Flushes, and then stops: events that are recorded later are counted as lost, and watchers
+  // end after their queued events. Idempotent. Neither this nor Flush() may be called from a
+  // task of the executor.
   DrainReport Shutdown(std::chrono::nanoseconds patience);
 
  private:
   class Core;
   friend class Recorder;
   friend class Watcher;
-  const std::shared_ptr<Executor> own_executor_;  // null where one was given
+  const std::unique_ptr<Executor> own_executor_;  // null where one was given
   const std::shared_ptr<Core> core_;
 };
 

@@ -13,19 +13,18 @@
 #include "herald/record/recorder.h"
 #include "herald/record/sink.h"
 
-// For the tests of programs that record events. Nothing here waits, sleeps or talks
-// to a network.
+// Fakes for the tests of programs that record events. They do not wait, sleep or use a network.
 namespace herald {
 
-// A FakeRecorder hands out a Recorder and says what was recorded with it, one line
-// per event, in the form of client-go's fakes:
+// A FakeRecorder has a Recorder, and returns what was recorded with it as one line per event, in
+// the form of client-go's fakes:
 //
 //   FakeRecorder fake;
 //   Controller controller(fake.recorder());
 //   controller.Sync(pod);
 //   EXPECT_EQ(fake.Next(), "Normal Started Started container web");
 //
-// Unlike client-go's it never blocks: when nobody takes the lines, the latest are
+// Unlike client-go's it never blocks: when max_events lines were not taken, further ones are
 // dropped and counted.
 //
 // Thread-safe.
@@ -34,10 +33,10 @@ class HERALD_EXPORT FakeRecorder {
   struct Options {
     std::size_t max_events = 1000;
     EventApi api = EventApi::kCoreV1;
-    // Appends what the event is about: ` involvedObject{kind=Pod,apiVersion=v1}`.
+    // With kCoreV1: appends the kind of the object, ` involvedObject{kind=Pod,apiVersion=v1}`.
     bool include_object = false;
-    // With kEventsV1: the action before the note, and behind it what kind of object the
-    // event is about, that of the related one, and the annotations, where there are any:
+    // With kEventsV1: adds the action before the note, and after it the kind of the object, the
+    // kind of the related object and the annotations, if there are any:
     // `Normal Bound Binding m {kind=Pod,apiVersion=v1} {kind=Node,apiVersion=v1} map[k:v]`.
     bool verbose = false;
   };
@@ -48,11 +47,11 @@ class HERALD_EXPORT FakeRecorder {
 
   Recorder recorder() const;
 
-  // The next line, or nothing if all are taken.
+  // The next line, or nothing if all were taken.
   std::optional<std::string> Next();
-  // The next event itself.
+  // The next event instead of its line; null if all were taken.
   std::shared_ptr<const Event> NextEvent();
-  // How many events came when there was no room for their lines.
+  // The number of events that were dropped because max_events lines were not taken.
   std::uint64_t dropped() const;
 
  private:
@@ -60,13 +59,13 @@ class HERALD_EXPORT FakeRecorder {
   const std::unique_ptr<Impl> impl_;
 };
 
-// A MemorySink is a small API server for events: it creates, updates and patches what
-// it is asked to, keeps the result, and remembers every request.
+// A MemorySink behaves like a small API server: it creates, updates and patches events in
+// memory, and remembers every request.
 //
 // Thread-safe.
 class HERALD_EXPORT MemorySink final : public Sink {
  public:
-  // What to answer instead of doing what is asked; nothing to do it.
+  // Returns an error to answer the request with, or nothing to execute the request.
   using Fault = std::function<std::optional<Status>(const SinkRequest&)>;
 
   MemorySink();
@@ -74,14 +73,14 @@ class HERALD_EXPORT MemorySink final : public Sink {
 
   void Send(SinkRequest request, Completion done) override;
 
-  // Asked before each request from now on.
+  // Called before each request from now on. Null: every request is executed.
   void SetFault(Fault fault);
 
-  // The events that are there now, by namespace and name.
+  // The events that exist now, ordered by namespace and name.
   std::vector<Event> Events() const;
-  // Every request so far, also those that failed.
+  // All requests so far, including those that failed.
   std::vector<SinkRequest> Requests() const;
-  // Forgets one event, as a server does when its time is over.
+  // Deletes an event, as a server does after its TTL.
   void Expire(std::string_view namespace_, std::string_view name);
 
  private:

@@ -17,43 +17,45 @@
 
 namespace herald {
 
-// Who a recorder speaks for.
+// The source of the events of a recorder, and how they are written.
 struct RecorderOptions {
   std::string component{};  // "node-agent"; `kubectl describe` shows it under From
-  std::string host{};       // the node it runs on
-  // In which style to record. Old-style events are counted and written to core/v1,
-  // new-style ones form series and are written to events.k8s.io/v1, which every
-  // server since 1.19 offers. This is the whole difference: the calls are the same.
+  std::string host{};       // the node that the component runs on
+  // The style of the events. Old-style events are counted and written to core/v1. New-style
+  // events form series and are written to events.k8s.io/v1, which every server since 1.19 has.
+  // The calls are the same for both.
   EventApi api = EventApi::kCoreV1;
-  // Decides instead of `api` if set: what is recorded waits in memory until it has, at
-  // most as much as of events that wait to be tried again. Watchers and logs see events
-  // at once, in a form that is neither: event_time, source and the whole message.
+  // If set, it replaces `api`. Events wait in memory until the choice is made; their number is
+  // limited, and further ones are dropped and counted. Watchers and logs receive events at once,
+  // in the style of neither API: with event_time, source and the whole message.
   std::shared_ptr<ApiChoice> api_choice{};
-  // Told what became of each event of this recorder. Optional.
+  // Called with the outcome of each event of this recorder. Optional.
   OutcomeFunction on_outcome{};
 };
 
-// All that one event can say. Type and reason are needed, the rest is not.
+// Everything that an event can have. Type and reason are required.
 struct Occurrence {
   std::string_view type = kNormal;  // kNormal or kWarning
-  std::string_view reason{};        // short, for machines: "BackOff"; at most 128 bytes
-  std::string_view action{};        // what was attempted: "Binding"; at most 128 bytes
+  std::string_view reason{};        // short and machine-readable: "BackOff"; up to 128 bytes
+  std::string_view action{};        // what was attempted: "Binding"; up to 128 bytes
   std::optional<ObjectReference> related{};
   StringMap annotations{};
-  std::optional<WallTime> when{};  // when it happened, if not now
-  OutcomeFunction on_outcome{};    // told what became of this event, besides the recorder's
+  std::optional<WallTime> when{};  // when it happened; unset: now
+  OutcomeFunction on_outcome{};    // called with the outcome, after the recorder's function
 };
 
-// A Recorder says what happens to objects. Recording never blocks, never throws and
-// never fails visibly: an event that cannot be kept is counted under its reason.
+// A Recorder records events about objects. Recording never blocks, never throws and never
+// returns an error: an event that cannot be written is counted by its outcome.
 //
 //   recorder.Eventf(pod, kWarning, "BackOff", "Back-off restarting container {}", name);
 //
-// A handle, cheap to copy and safe to use from any thread, also after its
-// Broadcaster is gone.
+// A Recorder is a handle that is cheap to copy. It may outlive its Broadcaster; events are then
+// counted as lost.
+//
+// Thread-safe.
 class HERALD_EXPORT Recorder {
  public:
-  // Records nothing, as after the end of its Broadcaster.
+  // A recorder without a Broadcaster: it records nothing.
   Recorder() = default;
 
   void Event(const ObjectReference& object, std::string_view type, std::string_view reason,
@@ -76,7 +78,7 @@ class HERALD_EXPORT Recorder {
                    fmt::make_format_args(args...));
   }
 
-  // For something that happened before now.
+  // For an event that happened in the past.
   template <typename... Args>
   void PastEventf(const ObjectReference& object, WallTime when, std::string_view type,
                   std::string_view reason, fmt::format_string<Args...> format,
@@ -85,14 +87,14 @@ class HERALD_EXPORT Recorder {
                    fmt::make_format_args(args...));
   }
 
-  // With everything an event can have.
+  // For an event with everything that an event can have.
   template <typename... Args>
   void Record(const ObjectReference& regarding, Occurrence occurrence,
               fmt::format_string<Args...> format, Args&&... args) noexcept {
     WriteFormatted(regarding, std::move(occurrence), format, fmt::make_format_args(args...));
   }
 
-  // The same recorder, with its complaints sent elsewhere.
+  // A recorder that logs its errors with another function, and is otherwise the same.
   Recorder WithLogger(LogFunction log) const;
 
  private:

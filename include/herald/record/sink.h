@@ -11,38 +11,41 @@
 
 namespace herald {
 
-// One write that the pipeline asks a sink for.
+// One write for a sink to make.
 struct SinkRequest {
   enum class Verb : std::uint8_t { kCreate, kUpdate, kPatch };
 
   Verb verb = Verb::kCreate;
-  EventApi api = EventApi::kCoreV1;  // through which API to write
-  // The whole event as it should be on the server afterwards. Its namespace and name
-  // say where.
+  EventApi api = EventApi::kCoreV1;  // the API to write through
+  // The whole event as it should be on the server afterwards, except with an empty patch. Its
+  // namespace and name identify the object to write.
   std::shared_ptr<const Event> event;
-  std::string patch{};  // with kPatch: a strategic merge patch
+  // With kPatch: a strategic merge patch. The empty patch "{}" changes nothing and returns the
+  // event of the server: it is sent before a patch from a spool, which must not lower a count
+  // that was written since. The event of such a request has no count.
+  std::string patch{};
 };
 
-// A Sink is where recorded events are written: an API server in production, a
-// MemorySink in tests. It makes one attempt per request; when to try again is
-// decided by the pipeline, from the Status it is told.
+// A Sink writes events: to an API server in production (RestSink), to memory in tests
+// (MemorySink). It makes one attempt per request. The pipeline decides by the Status of the answer
+// whether and when to retry.
 //
-// Thread-safe: requests come from any thread, several at once.
+// Implementations must be thread-safe: Send() is called from any thread, several times at once.
 class HERALD_EXPORT Sink {
  public:
-  // Called exactly once per request, from any thread, possibly before Send()
-  // returns. The event is what the server answered with.
+  // To be called exactly once per request, from any thread, possibly before Send() returns. The
+  // event is the one that the server returned.
   using Completion = std::function<void(Result<Event>)>;
 
   virtual ~Sink() = default;
 
-  // Starts the request and returns without waiting for its end.
+  // Starts a request. Must not block.
   virtual void Send(SinkRequest request, Completion done) = 0;
 };
 
-// A Sink for whoever has only a plain function that blocks. It runs the function on
-// the thread that the pipeline calls from, one request at a time, so a slow function
-// holds up everything behind it: fine for tests and small tools.
+// Makes a Sink of a function that blocks. The function runs on the thread of the pipeline, one
+// request at a time, so a slow function delays everything else on that thread. Meant for tests and
+// small tools.
 HERALD_EXPORT std::shared_ptr<Sink> MakeBlockingSink(
     std::function<Result<Event>(const SinkRequest&)> write);
 

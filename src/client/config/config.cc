@@ -24,11 +24,11 @@ namespace {
 
 constexpr std::string_view kExecV1 = "client.authentication.k8s.io/v1";
 constexpr std::string_view kExecV1Beta1 = "client.authentication.k8s.io/v1beta1";
-// Under this name a cluster keeps what only its exec plugin understands.
+// The name of the cluster extension that is passed to the exec plugin.
 constexpr std::string_view kExecExtension = "client.authentication.k8s.io/exec";
 
 std::string Env(const char* name) {
-  // Read once at start by whoever loads a configuration.
+  // Only read when a configuration is loaded, typically once at start.
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   return value != nullptr ? value : "";
 }
@@ -40,15 +40,15 @@ std::string Absolute(const std::string& path, const std::string& directory) {
 
 Status Invalid(std::string message) { return {StatusReason::kInvalid, std::move(message)}; }
 
-// "line 3: key "user" already set in map", of what YamlToJson() says of duplicate keys: a heading
-// and an indented line for each.
+// Returns the first error, such as "line 3: key "user" already set in map", of YamlToJson()'s
+// message about duplicate keys: a heading and an indented line for each.
 std::string_view FirstError(std::string_view duplicates) {
   duplicates.remove_prefix(std::min(duplicates.find('\n') + 1, duplicates.size()));
   duplicates = duplicates.substr(0, duplicates.find('\n'));
   return Trimmed(duplicates);
 }
 
-// One cluster, user or context as it stands in a file.
+// One cluster, user or context of a file.
 struct Entry {
   JsonValue value{};
   std::string file{};
@@ -63,12 +63,12 @@ struct Merged {
   std::string files{};  // all of them, for messages
 };
 
-// Adds what a file has and those before it had not: the first to name a cluster, a user, a
-// context or the current one wins, and wins whole.
-Status AddFile(std::string_view text, const std::string& file, const std::string& directory,
+// Adds the entries of a file that earlier files do not have. As in kubectl, the first file that
+// has a cluster, user, context or current-context wins; entries are not merged.
+Status AddFile(std::string_view yaml, const std::string& file, const std::string& directory,
                Merged* merged) {
   std::string duplicates;
-  const Result<std::string> json = YamlToJson(text, &duplicates);
+  const Result<std::string> json = YamlToJson(yaml, &duplicates);
   if (!json) return Invalid(fmt::format("{}: {}", file, json.error().message()));
   if (!duplicates.empty()) return Invalid(fmt::format("{}: {}", file, FirstError(duplicates)));
   const Result<JsonValue> document = JsonValue::Parse(*json);
@@ -78,7 +78,8 @@ Status AddFile(std::string_view text, const std::string& file, const std::string
   const std::string& kind = (*document)["kind"].String();
   const std::string& version = (*document)["apiVersion"].String();
   if ((!kind.empty() && kind != "Config") || (!version.empty() && version != "v1")) {
-    return Invalid(fmt::format("{}: is {} {}, not a kubeconfig (Config v1)", file, kind, version));
+    return Invalid(fmt::format("{}: kind \"{}\" of \"{}\" is not a kubeconfig (Config v1)", file,
+                               kind, version));
   }
 
   struct Section {
@@ -91,7 +92,7 @@ Status AddFile(std::string_view text, const std::string& file, const std::string
         Section{"contexts", "context", &merged->contexts}}) {
     const JsonValue& list = (*document)[section.list];
     if (!list.is_array() && !list.is_null()) {
-      return Invalid(fmt::format("{}: {} is no list", file, section.list));
+      return Invalid(fmt::format("{}: {} must be a list", file, section.list));
     }
     std::set<std::string, std::less<>> names;
     for (const JsonValue& element : list.array()) {
@@ -105,7 +106,7 @@ Status AddFile(std::string_view text, const std::string& file, const std::string
       }
       const JsonValue& value = element[section.member];
       if (!value.is_object() && !value.is_null()) {
-        return Invalid(fmt::format("{}: {}: \"{}\": {} is no map", file, section.list,
+        return Invalid(fmt::format("{}: {}: \"{}\": {} must be a map", file, section.list,
                                    name.String(), section.member));
       }
       section.into->try_emplace(name.String(), Entry{value, file, directory});
@@ -113,14 +114,14 @@ Status AddFile(std::string_view text, const std::string& file, const std::string
   }
   const JsonValue& current = (*document)["current-context"];
   if (!current.is_string() && !current.is_null()) {
-    return Invalid(fmt::format("{}: current-context is no string", file));
+    return Invalid(fmt::format("{}: current-context must be a string", file));
   }
   if (merged->current_context.empty()) merged->current_context = current.String();
   merged->files += (merged->files.empty() ? "" : ":") + file;
   return {};
 }
 
-// Takes members out of one entry, and remembers the first that is not what it must be.
+// Reads the members of one entry and keeps the first error. Thread-confined.
 class Reader {
  public:
   Reader(const Entry* entry, std::string context, std::string what)
@@ -128,33 +129,33 @@ class Reader {
 
   std::string String(const char* key) {
     const JsonValue& value = entry_->value[key];
-    if (!value.is_string() && !value.is_null()) Refuse(key, "must be a string");
+    if (!value.is_string() && !value.is_null()) Reject(key, "must be a string");
     return value.String();
   }
   bool Bool(const char* key) {
     const JsonValue& value = entry_->value[key];
-    if (!value.is_bool() && !value.is_null()) Refuse(key, "must be true or false");
+    if (!value.is_bool() && !value.is_null()) Reject(key, "must be true or false");
     return value.Bool();
   }
-  // A path; it must be readable now, so that a typing error shows at once.
+  // A path. The file must be readable now, so that a typing error is reported at once.
   std::string File(const char* key) {
     const std::string path = Absolute(String(key), entry_->directory);
     if (!path.empty() && ::access(path.c_str(), R_OK) != 0) {
-      Refuse(key, fmt::format("cannot read {}: {}", path,
+      Reject(key, fmt::format("cannot read {}: {}", path,
                               std::strerror(errno)));  // NOLINT(concurrency-mt-unsafe)
     }
     return path;
   }
   std::string Data(const char* key) {
     const std::optional<std::string> bytes = Base64Decode(String(key));
-    if (!bytes) Refuse(key, "is not base64");
+    if (!bytes) Reject(key, "must be base64");
     return bytes.value_or("");
   }
   std::vector<std::string> Strings(const JsonValue& list, const std::string& key) {
     std::vector<std::string> out;
-    if (!list.is_array() && !list.is_null()) Refuse(key, "must be a list of strings");
+    if (!list.is_array() && !list.is_null()) Reject(key, "must be a list of strings");
     for (const JsonValue& element : list.array()) {
-      if (!element.is_string()) Refuse(key, "must be a list of strings");
+      if (!element.is_string()) Reject(key, "must be a list of strings");
       out.push_back(element.String());
     }
     return out;
@@ -163,7 +164,7 @@ class Reader {
   const JsonValue& value() const { return entry_->value; }
   const std::string& directory() const { return entry_->directory; }
 
-  void Refuse(std::string_view key, std::string_view why) {
+  void Reject(std::string_view key, std::string_view why) {
     if (!error_.ok()) return;
     error_ = Invalid(
         fmt::format("{}: context \"{}\": {}: {}: {}", entry_->file, context_, what_, key, why));
@@ -185,31 +186,31 @@ Status ReadCluster(const Entry& entry, const std::string& name, const std::strin
   if (config->ca_data.empty()) {
     config->ca_file = reader.File("certificate-authority");
   } else if (!reader.String("certificate-authority").empty()) {
-    reader.Refuse("certificate-authority",
-                  "certificate-authority-data is given as well; only one of them may be");
+    reader.Reject("certificate-authority",
+                  "must not be set together with certificate-authority-data");
   }
   config->tls_server_name = reader.String("tls-server-name");
   config->insecure_skip_tls_verify = reader.Bool("insecure-skip-tls-verify");
   config->proxy_url = reader.String("proxy-url");
   config->disable_compression = reader.Bool("disable-compression");
   if (config->insecure_skip_tls_verify && (!config->ca_data.empty() || !config->ca_file.empty())) {
-    reader.Refuse("insecure-skip-tls-verify",
-                  "a certificate authority is given as well, which would never be used");
+    reader.Reject("insecure-skip-tls-verify",
+                  "must not be set together with a certificate authority");
   }
   if (config->server.empty()) {
-    reader.Refuse("server", "is missing");
+    reader.Reject("server", "is missing");
   } else if (config->server.find("://") == std::string::npos) {
-    // As client-go completes it: secure where anything about TLS was said.
+    // As in client-go: https if any TLS option is set.
     const bool tls =
         !config->ca_data.empty() || !config->ca_file.empty() || config->insecure_skip_tls_verify;
     config->server.insert(0, tls ? "https://" : "http://");
   }
   if (const auto url = http::ParseUrl(config->server); !url && !config->server.empty()) {
-    reader.Refuse("server", url.error().message());
+    reader.Reject("server", url.error().message());
   }
   if (!config->proxy_url.empty()) {
     if (const auto url = http::ParseProxyUrl(config->proxy_url); !url) {
-      reader.Refuse("proxy-url", url.error().message());
+      reader.Reject("proxy-url", url.error().message());
     }
   }
   return reader.error();
@@ -225,36 +226,38 @@ std::string ExecConfigOf(const Entry& cluster) {
 void ReadExec(Reader* reader, const Entry& cluster, ClientConfig* config) {
   const JsonValue& exec = reader->value()["exec"];
   if (exec.is_null()) return;
-  if (!exec.is_object()) return reader->Refuse("exec", "must be a map");
+  if (!exec.is_object()) return reader->Reject("exec", "must be a map");
   ExecPlugin plugin;
   plugin.api_version = exec["apiVersion"].String();
   plugin.command = exec["command"].String();
-  if (plugin.command.empty()) return reader->Refuse("exec.command", "is missing");
-  // Names without a slash are searched in PATH.
+  if (plugin.command.empty()) return reader->Reject("exec.command", "is missing");
+  // A command without a slash is searched in PATH.
   if (plugin.command.find('/') != std::string::npos) {
     plugin.command = Absolute(plugin.command, reader->directory());
   }
   plugin.args = reader->Strings(exec["args"], "exec.args");
   for (const JsonValue& variable : exec["env"].array()) {
-    if (variable["name"].String().empty()) return reader->Refuse("exec.env", "a name is missing");
+    if (variable["name"].String().empty()) {
+      return reader->Reject("exec.env", "an entry has no name");
+    }
     plugin.env.emplace_back(variable["name"].String(), variable["value"].String());
   }
   if (plugin.api_version != kExecV1 && plugin.api_version != kExecV1Beta1) {
-    return reader->Refuse(
+    return reader->Reject(
         "exec.apiVersion",
-        fmt::format("is \"{}\"; known are {} and {}", plugin.api_version, kExecV1, kExecV1Beta1));
+        fmt::format("invalid \"{}\": must be {} or {}", plugin.api_version, kExecV1, kExecV1Beta1));
   }
   const std::string& mode = exec["interactiveMode"].String();
   if (mode == "Always") {
-    return reader->Refuse("exec.interactiveMode",
-                          "is Always, but a library has no terminal to lend");
+    return reader->Reject("exec.interactiveMode",
+                          "Always is not supported: the plugin gets no terminal");
   }
   if (mode.empty() && plugin.api_version == kExecV1) {
-    return reader->Refuse("exec.interactiveMode", "is missing (Never or IfAvailable)");
+    return reader->Reject("exec.interactiveMode", "is missing: must be Never or IfAvailable");
   }
   if (!mode.empty() && mode != "Never" && mode != "IfAvailable") {
-    return reader->Refuse("exec.interactiveMode",
-                          fmt::format("is \"{}\"; known are Never, IfAvailable and Always", mode));
+    return reader->Reject("exec.interactiveMode",
+                          fmt::format("invalid \"{}\": must be Never or IfAvailable", mode));
   }
   plugin.install_hint = exec["installHint"].String();
   plugin.provide_cluster_info = exec["provideClusterInfo"].Bool();
@@ -272,20 +275,19 @@ Status ReadUser(const Entry& entry, const std::string& name, const std::string& 
   if (config->key_data.empty()) config->key_file = reader.File("client-key");
   const bool certificate = !config->certificate_data.empty() || !config->certificate_file.empty();
   const bool key = !config->key_data.empty() || !config->key_file.empty();
-  if (certificate && !key) reader.Refuse("client-key", "is missing, client-certificate is not");
-  if (key && !certificate) reader.Refuse("client-certificate", "is missing, client-key is not");
+  if (certificate && !key) reader.Reject("client-key", "is missing: client-certificate is set");
+  if (key && !certificate) reader.Reject("client-certificate", "is missing: client-key is set");
   config->token = reader.String("token");
   if (config->token.empty()) config->token_file = reader.File("tokenFile");
   config->username = reader.String("username");
   config->password = reader.String("password");
   if (!config->username.empty() && !config->token.empty()) {
-    reader.Refuse("username", "token is given as well; only one of them may be");
+    reader.Reject("username", "must not be set together with token");
   }
   if (!reader.value()["auth-provider"].is_null()) {
-    reader.Refuse(
-        "auth-provider",
-        fmt::format("\"{}\" is not supported any more, as in Kubernetes since 1.26; use exec",
-                    reader.value()["auth-provider"]["name"].String()));
+    reader.Reject("auth-provider",
+                  fmt::format("\"{}\" is not supported, as in Kubernetes since 1.26; use exec",
+                              reader.value()["auth-provider"]["name"].String()));
   }
   ReadExec(&reader, cluster, config);
   config->impersonate.user = reader.String("as");
@@ -297,7 +299,7 @@ Status ReadUser(const Entry& entry, const std::string& name, const std::string& 
   if (config->impersonate.user.empty() &&
       (!config->impersonate.uid.empty() || !config->impersonate.groups.empty() ||
        !config->impersonate.extra.empty())) {
-    reader.Refuse("as", "is missing, but a uid, groups or extra to act with are given");
+    reader.Reject("as", "is missing: as-uid, as-groups or as-user-extra is set");
   }
   return reader.error();
 }
@@ -306,7 +308,7 @@ Result<ClientConfig> Choose(const Merged& merged, const KubeconfigOptions& optio
   const std::string name = options.context.empty() ? merged.current_context : options.context;
   if (name.empty() && (options.cluster.empty() || options.user.empty())) {
     return Invalid(
-        fmt::format("{}: current-context: is missing, and no context was asked for", merged.files));
+        fmt::format("{}: current-context is missing, and no context was selected", merged.files));
   }
   ClientConfig config;
   config.source = merged.files;
@@ -317,7 +319,7 @@ Result<ClientConfig> Choose(const Merged& merged, const KubeconfigOptions& optio
     if (cluster_name.empty()) cluster_name = reader.String("cluster");
     if (user_name.empty()) user_name = reader.String("user");
     if (const std::string ns = reader.String("namespace"); !ns.empty()) config.namespace_ = ns;
-    if (cluster_name.empty()) reader.Refuse("cluster", "is missing");
+    if (cluster_name.empty()) reader.Reject("cluster", "is missing");
     if (!reader.error().ok()) return reader.error();
     config.source = it->second.file;
   } else if (!name.empty()) {
@@ -334,7 +336,7 @@ Result<ClientConfig> Choose(const Merged& merged, const KubeconfigOptions& optio
       !status.ok()) {
     return status;
   }
-  // Nobody's credentials go over a connection that anybody can read.
+  // Credentials are not sent over a connection that is not encrypted.
   if (config.server.starts_with("http://")) return config;
 
   const auto user = merged.users.find(user_name);
@@ -360,22 +362,22 @@ Result<ClientConfig> LoadFiles(const std::vector<std::string>& paths, bool must_
   std::string missing;
   for (const std::string& path : paths) {
     if (path.empty()) continue;
-    const Result<std::string> text = ReadFile(path);
-    if (!text) {
-      if (!text.error().Is(StatusReason::kNotFound) || must_exist) {
-        return Invalid(text.error().message());
+    const Result<std::string> yaml = ReadFile(path);
+    if (!yaml) {
+      if (!yaml.error().Is(StatusReason::kNotFound) || must_exist) {
+        return Invalid(yaml.error().message());
       }
       missing += (missing.empty() ? "" : ", ") + path;
       continue;
     }
-    if (const Status status = AddFile(*text, path, DirectoryOf(path), &merged); !status.ok()) {
+    if (const Status status = AddFile(*yaml, path, DirectoryOf(path), &merged); !status.ok()) {
       return status;
     }
   }
   if (merged.files.empty()) {
     return Status(StatusReason::kNotFound,
                   fmt::format("no kubeconfig: {}",
-                              missing.empty() ? "no file is named" : missing + " does not exist"));
+                              missing.empty() ? "no file was given" : missing + " does not exist"));
   }
   return Choose(merged, options);
 }
@@ -397,14 +399,14 @@ std::string HomeConfig() {
 
 }  // namespace
 
-Result<ClientConfig> ParseKubeconfig(std::string_view text, const KubeconfigOptions& options,
+Result<ClientConfig> ParseKubeconfig(std::string_view yaml, const KubeconfigOptions& options,
                                      std::string_view directory, std::string_view source) {
   Merged merged;
-  if (const Status status = AddFile(text, std::string(source), std::string(directory), &merged);
+  if (const Status status = AddFile(yaml, std::string(source), std::string(directory), &merged);
       !status.ok()) {
     return status;
   }
-  if (merged.files.empty()) return Invalid(fmt::format("{}: is empty", source));
+  if (merged.files.empty()) return Invalid(fmt::format("{} is empty", source));
   return Choose(merged, options);
 }
 
@@ -435,8 +437,8 @@ Result<ClientConfig> InClusterConfig(std::string_view service_account) {
   if (const std::string ns = Env("POD_NAMESPACE"); !ns.empty()) {
     config.namespace_ = ns;
   } else if (const Result<std::string> file = ReadFile(folder + "/namespace")) {
-    const std::string text(Trimmed(*file));
-    if (!text.empty()) config.namespace_ = text;
+    const std::string name(Trimmed(*file));
+    if (!name.empty()) config.namespace_ = name;
   }
   return config;
 }

@@ -15,7 +15,7 @@ namespace {
 
 const std::string kFolder = HERALD_TESTDATA_DIR "/kubeconfig/";
 
-// A folder and environment of the test's own.
+// A temporary folder and a clean environment for each test.
 class ConfigTest : public ::testing::Test {
  protected:
   ConfigTest() {
@@ -44,7 +44,7 @@ const std::string kCa = Pem("CERTIFICATE", "bWFkZSB1cCBhdXRob3JpdHk=");
 const std::string kCertificate = Pem("CERTIFICATE", "bWFkZSB1cCBjbGllbnQ=");
 const std::string kKey = Pem("PRIVATE KEY", "bWFkZSB1cCBrZXk=");
 
-// Files as other programs write them, and what they must come to.
+// Kubeconfig files as other programs write them, and the expected configuration.
 struct FileCase {
   const char* file;
   ClientConfig expected;
@@ -119,7 +119,7 @@ TEST_F(ConfigTest, ReadsWhatOtherProgramsWrite) {
   }
 }
 
-TEST_F(ConfigTest, SaysWhyItRefusesAGkeFileOfOldTimes) {
+TEST_F(ConfigTest, RejectsAnOldGkeFileWithAReason) {
   const Result<ClientConfig> config = LoadKubeconfig({.path = kFolder + "gke_legacy.yaml"});
   ASSERT_FALSE(config);
   const std::string& message = config.error().message();
@@ -145,7 +145,7 @@ contexts:
 current-context: one
 )";
 
-TEST_F(ConfigTest, TakesTheContextThatIsAskedFor) {
+TEST_F(ConfigTest, UsesTheSelectedContext) {
   const auto one = ParseKubeconfig(kTwo);
   ASSERT_TRUE(one) << one.error().ToString();
   EXPECT_EQ(one->server, "https://one");
@@ -164,7 +164,7 @@ TEST_F(ConfigTest, TakesTheContextThatIsAskedFor) {
   EXPECT_EQ(two->namespace_, "default");
 }
 
-TEST_F(ConfigTest, TakesTheClusterUserAndNamespaceThatAreAskedFor) {
+TEST_F(ConfigTest, UsesTheSelectedClusterUserAndNamespace) {
   const auto config =
       ParseKubeconfig(kTwo, {.context = "one", .cluster = "two", .user = "bob", .namespace_ = "x"});
   ASSERT_TRUE(config);
@@ -174,14 +174,14 @@ TEST_F(ConfigTest, TakesTheClusterUserAndNamespaceThatAreAskedFor) {
   EXPECT_EQ(config->namespace_, "x");
 }
 
-TEST_F(ConfigTest, SendsNoCredentialsOverAnOpenConnection) {
+TEST_F(ConfigTest, SendsNoCredentialsWithoutTls) {
   const auto config = ParseKubeconfig(kTwo, {.context = "open"});
   ASSERT_TRUE(config);
   EXPECT_EQ(config->server, "http://open");
   EXPECT_EQ(config->token, "");
 }
 
-TEST_F(ConfigTest, CompletesAServerWithoutAScheme) {
+TEST_F(ConfigTest, AddsTheSchemeToAServerWithoutOne) {
   const auto config = ParseKubeconfig(kTwo, {.context = "bare"});
   ASSERT_TRUE(config);
   EXPECT_EQ(config->server, "https://10.0.0.1:6443");
@@ -189,7 +189,7 @@ TEST_F(ConfigTest, CompletesAServerWithoutAScheme) {
 }
 
 TEST_F(ConfigTest, MergesFilesAsKubectlDoes) {
-  // The first file that names something wins, and wins whole; missing files do not matter.
+  // The first file that has an entry wins, entries are not merged, and missing files are ignored.
   const std::string first = Write("first", R"(
 clusters: [{name: c, cluster: {server: "https://first"}}]
 users: [{name: u, user: {token: first}}]
@@ -212,7 +212,7 @@ current-context: k
   EXPECT_EQ(LoadKubeconfig({.context = "l"}).value_or(ClientConfig()).token, "second");
 }
 
-TEST_F(ConfigTest, TakesRelativePathsFromTheFileTheyStandIn) {
+TEST_F(ConfigTest, ResolvesPathsRelativeToTheirFile) {
   Write("pki/token", "t");
   const std::string file = Write("config", R"(
 clusters: [{name: c, cluster: {server: "https://x"}}]
@@ -225,15 +225,15 @@ current-context: k
   EXPECT_EQ(config->token_file, folder_ + "/pki/token");
 }
 
-// What is wrong, and which words the refusal must have.
-struct RefusalCase {
+// An invalid kubeconfig, and a part of the expected error message.
+struct ErrorCase {
   const char* name;
   const char* cluster;
   const char* user;
   const char* words;
 };
 
-TEST_F(ConfigTest, RejectsAKeyThatAMappingHasTwice) {
+TEST_F(ConfigTest, RejectsDuplicateKeys) {
   const std::string file =
       Write("twice", "apiVersion: v1\nkind: Config\nclusters: []\nkind: Config\n");
   const Result<ClientConfig> config = LoadKubeconfig({.path = file});
@@ -241,21 +241,21 @@ TEST_F(ConfigTest, RejectsAKeyThatAMappingHasTwice) {
   EXPECT_EQ(config.error().message(), file + ": line 4: key \"kind\" already set in map");
 }
 
-TEST_F(ConfigTest, NamesTheFileTheContextAndTheKeyOfARefusal) {
-  const RefusalCase cases[] = {
+TEST_F(ConfigTest, NamesTheFileContextAndKeyInErrors) {
+  const ErrorCase cases[] = {
       {"no server", "{}", "{}", "server: is missing"},
       {"server is a number", "{server: 5}", "{}", "server: must be a string"},
-      {"server makes no sense", "{server: \"ftp://x\"}", "{}", "server: "},
+      {"server is not a URL of HTTP", "{server: \"ftp://x\"}", "{}", "server: "},
       {"bad base64", "{server: \"https://x\", certificate-authority-data: \"***\"}", "{}",
-       "certificate-authority-data: is not base64"},
+       "certificate-authority-data: must be base64"},
       {"missing file", "{server: \"https://x\", certificate-authority: /no/such}", "{}",
        "certificate-authority: cannot read /no/such: No such file"},
-      {"CA twice",
+      {"CA as file and as data",
        "{server: \"https://x\", certificate-authority: x, certificate-authority-data: eA==}", "{}",
-       "certificate-authority: certificate-authority-data is given as well"},
+       "certificate-authority: must not be set together with certificate-authority-data"},
       {"insecure with CA",
        "{server: \"https://x\", insecure-skip-tls-verify: true, certificate-authority-data: eA==}",
-       "{}", "insecure-skip-tls-verify: a certificate authority is given as well"},
+       "{}", "insecure-skip-tls-verify: must not be set together with a certificate authority"},
       {"insecure is a string", "{server: \"https://x\", insecure-skip-tls-verify: \"true\"}", "{}",
        "insecure-skip-tls-verify: must be true or false"},
       {"bad proxy", "{server: \"https://x\", proxy-url: \"::\"}", "{}", "proxy-url: "},
@@ -264,25 +264,25 @@ TEST_F(ConfigTest, NamesTheFileTheContextAndTheKeyOfARefusal) {
        "client-key: is missing"},
       {"key without certificate", "{server: \"https://x\"}", "{client-key-data: eA==}",
        "client-certificate: is missing"},
-      {"two ways", "{server: \"https://x\"}", "{token: a, username: b}",
-       "username: token is given as well"},
+      {"token and username", "{server: \"https://x\"}", "{token: a, username: b}",
+       "username: must not be set together with token"},
       {"groups without user", "{server: \"https://x\"}", "{as-groups: [a]}", "as: is missing"},
       {"exec without command", "{server: \"https://x\"}", "{exec: {apiVersion: x}}",
        "exec.command: is missing"},
-      {"exec of old times", "{server: \"https://x\"}",
+      {"exec v1alpha1", "{server: \"https://x\"}",
        "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1alpha1}}",
-       "exec.apiVersion: is \"client.authentication.k8s.io/v1alpha1\""},
+       "exec.apiVersion: invalid \"client.authentication.k8s.io/v1alpha1\""},
       {"exec v1 without mode", "{server: \"https://x\"}",
        "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1}}",
        "exec.interactiveMode: is missing"},
       {"exec needs a terminal", "{server: \"https://x\"}",
        "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Always}}",
-       "exec.interactiveMode: is Always"},
+       "exec.interactiveMode: Always is not supported"},
       {"exec args", "{server: \"https://x\"}",
        "{exec: {command: x, args: [1], apiVersion: client.authentication.k8s.io/v1beta1}}",
        "exec.args: must be a list of strings"},
   };
-  for (const RefusalCase& c : cases) {
+  for (const ErrorCase& c : cases) {
     SCOPED_TRACE(c.name);
     const auto config = ParseKubeconfig(
         std::string("clusters: [{name: c, cluster: ") + c.cluster +
@@ -297,7 +297,7 @@ TEST_F(ConfigTest, NamesTheFileTheContextAndTheKeyOfARefusal) {
   }
 }
 
-TEST_F(ConfigTest, SaysWhatIsMissingOfAContext) {
+TEST_F(ConfigTest, ReportsWhatAContextLacks) {
   const struct {
     const char* text;
     const char* words;
@@ -306,7 +306,7 @@ TEST_F(ConfigTest, SaysWhatIsMissingOfAContext) {
       {"- 1\n", "not a kubeconfig"},
       {"kind: Pod\n", "not a kubeconfig"},
       {"a: [\n", "line "},
-      {"clusters: []\n", "current-context: is missing"},
+      {"clusters: []\n", "current-context is missing"},
       {"current-context: k\n", "context \"k\" does not exist"},
       {"contexts: [{name: k, context: {user: u}}]\ncurrent-context: k\n", "cluster: is missing"},
       {"contexts: [{name: k, context: {cluster: c, user: u}}]\ncurrent-context: k\n",
@@ -315,7 +315,7 @@ TEST_F(ConfigTest, SaysWhatIsMissingOfAContext) {
        "clusters: [{name: c, cluster: {server: \"https://x\"}}]\n",
        "user \"u\" does not exist"},
       {"contexts: [{name: k, context: {}}, {name: k, context: {}}]\n", "duplicate name \"k\""},
-      {"contexts: {name: k}\n", "contexts is no list"},
+      {"contexts: {name: k}\n", "contexts must be a list"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.text);
@@ -342,7 +342,7 @@ TEST_F(ConfigTest, ReadsAPodsServiceAccount) {
   EXPECT_EQ(InClusterConfig(folder_ + "/sa").value_or(ClientConfig()).namespace_, "mine");
 }
 
-TEST_F(ConfigTest, LooksInThePlacesInTheirOrder) {
+TEST_F(ConfigTest, SearchesTheLocationsInOrder) {
   const auto none = LoadConfig();
   ASSERT_FALSE(none);
   EXPECT_TRUE(none.error().Is(StatusReason::kNotFound)) << none.error().ToString();

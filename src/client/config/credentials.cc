@@ -26,35 +26,34 @@ std::string Fixed(const ClientConfig& config) {
 Credentials::Credentials(ClientConfig config, const Clock* clock, LogFunction log)
     : config_(std::move(config)), clock_(clock), log_(std::move(log)), fixed_(Fixed(config_)) {}
 
-std::optional<Result<Credentials::Shown>> Credentials::Get() {
+std::optional<Result<Credentials::Authorization>> Credentials::Get() {
   if (!config_.token_file.empty()) return FromFile();
-  if (!slow()) return Result<Shown>(Shown{fixed_, 0});
+  if (!slow()) return Result<Authorization>(Authorization{fixed_, 0});
   const MutexLock lock(mu_);
   if (!HasExecLocked()) return std::nullopt;
-  return Result<Shown>(ShownLocked());
+  return Result<Authorization>(CurrentLocked());
 }
 
-Credentials::Shown Credentials::Current() const {
+Credentials::Authorization Credentials::Current() const {
   const MutexLock lock(mu_);
-  return ShownLocked();
+  return CurrentLocked();
 }
 
 bool Credentials::HasExecLocked() const {
   return exec_ && !(exec_->expires && Time(clock_->Now()) > *exec_->expires);
 }
 
-Credentials::Shown Credentials::ShownLocked() const {
-  return {.authorization = exec_ ? Bearer(exec_->token) : Bearer(token_),
-          .generation = generation_};
+Credentials::Authorization Credentials::CurrentLocked() const {
+  return {.header = exec_ ? Bearer(exec_->token) : Bearer(token_), .generation = generation_};
 }
 
-Result<Credentials::Shown> Credentials::FromFile() {
+Result<Credentials::Authorization> Credentials::FromFile() {
   {
     const MutexLock lock(mu_);
-    if (read_ && clock_->Steady() - *read_ < kTokenFilePeriod) return ShownLocked();
+    if (read_ && clock_->Steady() - *read_ < kTokenFilePeriod) return CurrentLocked();
   }
-  const Result<std::string> text = ReadFile(config_.token_file);
-  const std::string_view token = text ? Trimmed(*text) : std::string_view();
+  const Result<std::string> file = ReadFile(config_.token_file);
+  const std::string_view token = file ? Trimmed(*file) : std::string_view();
   MutexLock lock(mu_);
   read_ = clock_->Steady();
   if (!token.empty()) {
@@ -62,20 +61,20 @@ Result<Credentials::Shown> Credentials::FromFile() {
       token_ = token;
       ++generation_;
     }
-    return ShownLocked();
+    return CurrentLocked();
   }
-  std::string why = text ? fmt::format("{} is empty", config_.token_file) : text.error().message();
+  std::string why = file ? fmt::format("{} is empty", config_.token_file) : file.error().message();
   if (token_.empty()) token_ = config_.token;
   if (token_.empty()) return Status(StatusReason::kUnauthorized, std::move(why));
-  // The old one may be good for a while.
-  Shown shown = ShownLocked();
+  // The old token may still be valid for a while.
+  Authorization authorization = CurrentLocked();
   lock.Unlock();
   if (log_) {
     log_({.level = LogLevel::kWarn,
-          .message = "Unable to read the token anew, the old one is kept",
+          .message = "Unable to read the token file, the old token is used",
           .fields = {{"error", why}}});
   }
-  return shown;
+  return authorization;
 }
 
 Status Credentials::Refresh(std::uint64_t generation, const std::stop_token& stop) {
@@ -85,8 +84,8 @@ Status Credentials::Refresh(std::uint64_t generation, const std::stop_token& sto
     read_.reset();
   }
   if (!slow()) {
-    const Result<Shown> shown = FromFile();
-    return shown ? Status() : shown.error();
+    const Result<Authorization> authorization = FromFile();
+    return authorization ? Status() : authorization.error();
   }
   Result<ExecCredential> credential = RunExecPlugin(config_, stop);
   if (!credential) return credential.error();
@@ -111,9 +110,9 @@ Result<http::ClientTls> Credentials::Tls() {
        {File{config_.ca_file, &tls.ca}, File{config_.certificate_file, &tls.certificate},
         File{config_.key_file, &tls.key}}) {
     if (!file.into->empty() || file.path.empty()) continue;
-    Result<std::string> text = ReadFile(file.path);
-    if (!text) return Status(StatusReason::kUnauthorized, text.error().message());
-    *file.into = std::move(*text);
+    Result<std::string> pem = ReadFile(file.path);
+    if (!pem) return Status(StatusReason::kUnauthorized, pem.error().message());
+    *file.into = std::move(*pem);
   }
   const MutexLock lock(mu_);
   if (exec_ && !exec_->certificate.empty() && tls.certificate.empty()) {

@@ -29,12 +29,12 @@ namespace herald {
 namespace {
 
 constexpr std::string_view kInfoVariable = "KUBERNETES_EXEC_INFO";
-// As much of a plugin's complaints as fits into a message.
+// How much of a plugin's standard error is put into an error message.
 constexpr std::size_t kMaxErrorBytes = 2048;
-// How often the end of a plugin that has closed its output already is looked for.
+// Interval of checks whether a plugin that has closed its output has ended.
 constexpr int kReapMs = 10;
 
-// Owns a file descriptor.
+// Owns a file descriptor. Thread-confined.
 class Fd {
  public:
   Fd() = default;
@@ -75,7 +75,7 @@ Status Failed(const ExecPlugin& plugin, std::string_view why) {
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
-// What the plugin is told in KUBERNETES_EXEC_INFO.
+// The value of KUBERNETES_EXEC_INFO, the input of the plugin.
 std::string ExecInfo(const ClientConfig& config, const ExecPlugin& plugin) {
   JsonValue info;
   info.Member("apiVersion") = plugin.api_version;
@@ -117,15 +117,15 @@ std::vector<std::string> Environment(const ExecPlugin& plugin, std::string info)
   return out;
 }
 
-std::vector<char*> Pointers(std::vector<std::string>* texts) {
+std::vector<char*> Pointers(std::vector<std::string>* strings) {
   std::vector<char*> out;
-  for (std::string& text : *texts) out.push_back(text.data());
+  for (std::string& string : *strings) out.push_back(string.data());
   out.push_back(nullptr);
   return out;
 }
 
-// Starts the plugin in a process group of its own, so that it can be killed with all
-// that it started. Returns an errno.
+// Starts the plugin in its own process group, so that it can be killed together with its child
+// processes. Returns an errno.
 int Spawn(const ExecPlugin& plugin, std::string info, const Pipe& output, const Pipe& errors,
           pid_t* pid) {
   std::vector<std::string> arguments = {plugin.command};
@@ -138,7 +138,7 @@ int Spawn(const ExecPlugin& plugin, std::string info, const Pipe& output, const 
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&files, output.write.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, errors.write.get(), STDERR_FILENO);
-  // A library's threads have whatever signals its host blocked; a plugin should have none.
+  // The program may have blocked signals on this thread. The plugin must not inherit that.
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
@@ -151,7 +151,8 @@ int Spawn(const ExecPlugin& plugin, std::string info, const Pipe& output, const 
   return error;
 }
 
-// Reads what is there; closes the descriptor at the end. False if it became too much.
+// Reads available bytes, and closes the descriptor at the end of the stream. Returns false if the
+// string would exceed `max` bytes.
 bool Drain(Fd* from, std::size_t max, std::string* into) {
   std::array<char, 4096> buffer;
   const ssize_t n = ::read(from->get(), buffer.data(), buffer.size());
@@ -167,33 +168,35 @@ bool Drain(Fd* from, std::size_t max, std::string* into) {
 }  // namespace
 
 Result<ExecCredential> ParseExecCredential(std::string_view output, std::string_view api_version) {
-  const auto refused = [](std::string message) {
+  const auto failed = [](std::string message) {
     return Status(StatusReason::kUnauthorized, std::move(message));
   };
   const Result<JsonValue> answer = JsonValue::Parse(output);
-  if (!answer) return refused(fmt::format("its output is no JSON: {}", answer.error().message()));
+  if (!answer)
+    return failed(fmt::format("its output is not valid JSON: {}", answer.error().message()));
   if ((*answer)["kind"].String() != "ExecCredential") {
-    return refused("its output is no ExecCredential");
+    return failed("its output is not an ExecCredential");
   }
   if ((*answer)["apiVersion"].String() != api_version) {
-    return refused(fmt::format("it is configured for {}, but answered in \"{}\"", api_version,
-                               (*answer)["apiVersion"].String()));
+    return failed(fmt::format("it is configured for {}, but its output has apiVersion \"{}\"",
+                              api_version, (*answer)["apiVersion"].String()));
   }
   const JsonValue& status = (*answer)["status"];
-  if (!status.is_object()) return refused("its output has no status");
+  if (!status.is_object()) return failed("its output has no status");
   ExecCredential credential;
   credential.token = status["token"].String();
   credential.certificate = status["clientCertificateData"].String();
   credential.key = status["clientKeyData"].String();
   if (credential.certificate.empty() != credential.key.empty()) {
-    return refused("it returned only a certificate or a key, not both");
+    return failed("it returned only a certificate or a key, not both");
   }
   if (credential.token.empty() && credential.certificate.empty()) {
-    return refused("it returned neither a token nor a certificate");
+    return failed("it returned neither a token nor a certificate");
   }
   if (const JsonValue& expires = status["expirationTimestamp"]; !expires.is_null()) {
     const Result<Time> time = Time::Parse(expires.String());
-    if (!time) return refused("its expirationTimestamp is no time: " + time.error().message());
+    if (!time)
+      return failed("its output has an invalid expirationTimestamp: " + time.error().message());
     credential.expires = *time;
   }
   return credential;
@@ -233,15 +236,15 @@ Result<ExecCredential> RunExecPlugin(const ClientConfig& config, const std::stop
                                     {errors.read.get(), POLLIN, 0},
                                     {cancelled.get(), POLLIN, 0}}};
       const int ready = ::poll(fds.data(), fds.size(), left_ms());
-      if (ready == 0) failure = "did not answer in time";
+      if (ready == 0) failure = "timed out";
       if (ready <= 0) continue;
       if (fds[2].revents != 0) {
-        failure = "was given up on";
+        failure = "was cancelled";
       } else {
         if (fds[0].revents != 0 && !Drain(&output.read, kMaxExecOutputBytes, &text)) {
-          failure = "printed too much";
+          failure = "printed more than 1 MiB";
         }
-        // Its complaints beyond the bound are read and forgotten.
+        // Standard error is read to its end, but only the beginning is kept.
         if (fds[1].revents != 0 && !Drain(&errors.read, kMaxErrorBytes, &complaints)) {
           complaints.resize(std::min(complaints.size(), kMaxErrorBytes / 2));
         }
@@ -251,9 +254,10 @@ Result<ExecCredential> RunExecPlugin(const ClientConfig& config, const std::stop
   int exit_status = 0;
   pid_t ended = 0;
   while (failure.empty() && (ended = ::waitpid(pid, &exit_status, WNOHANG)) == 0) {
-    if (stop.stop_requested()) failure = "was given up on";
-    if (left_ms() == 0) failure = "did not end in time";
-    // Closed its output, but runs on. Its complaints must not fill their pipe.
+    if (stop.stop_requested()) failure = "was cancelled";
+    if (left_ms() == 0) failure = "timed out";
+    // It has closed its output but still runs. Standard error is read, so that the plugin does not
+    // block on a full pipe.
     pollfd fd = {errors.read.get(), POLLIN, 0};
     if (::poll(&fd, 1, kReapMs) > 0) Drain(&errors.read, kMaxErrorBytes, &complaints);
   }
@@ -265,15 +269,15 @@ Result<ExecCredential> RunExecPlugin(const ClientConfig& config, const std::stop
   }
   while (errors.read.get() >= 0) {
     pollfd fd = {errors.read.get(), POLLIN, 0};
-    // A child of the plugin's may hold the pipe open for longer.
+    // A child process of the plugin may keep the pipe open, so this does not wait.
     if (::poll(&fd, 1, 0) <= 0 || !Drain(&errors.read, kMaxErrorBytes, &complaints)) break;
   }
-  // A host that ignores SIGCHLD lets nobody know how its children ended.
+  // If the program ignores SIGCHLD, the exit status is unknown.
   const bool known = ended == pid;
   if (known && (!WIFEXITED(exit_status) || WEXITSTATUS(exit_status) != 0)) {
     const std::string how = WIFEXITED(exit_status)
                                 ? fmt::format("failed with exit code {}", WEXITSTATUS(exit_status))
-                                : fmt::format("was ended by signal {}", WTERMSIG(exit_status));
+                                : fmt::format("was killed by signal {}", WTERMSIG(exit_status));
     const std::string_view said = Trimmed(complaints);
     return Failed(plugin, said.empty() ? how : fmt::format("{}: {}", how, said));
   }

@@ -11,7 +11,7 @@
 
 namespace herald {
 
-// What an exec plugin hands out: a token, a certificate with its key, or both.
+// What an exec plugin returns: a token, a certificate with its key, or both.
 struct ExecCredential {
   std::string token{};
   std::string certificate{};  // PEM
@@ -19,15 +19,15 @@ struct ExecCredential {
   std::optional<Time> expires{};
 };
 
-// What a plugin prints is bounded: a credential is a few kilobytes.
+// Limit of a plugin's output. A credential has a few kilobytes.
 inline constexpr std::size_t kMaxExecOutputBytes = 1 << 20;
 
-// Runs config.exec and reads its answer. Blocks until the plugin has ended, its time is
-// over or `stop` is requested; in the last two cases the plugin, and whatever it started,
-// is killed. Thread-safe. REQUIRES: config.exec
+// Runs config.exec and parses its output. Blocks until the plugin ends, its timeout passes or
+// `stop` is requested; in the last two cases the plugin and its child processes are killed.
+// Thread-safe. REQUIRES: config.exec
 Result<ExecCredential> RunExecPlugin(const ClientConfig& config, const std::stop_token& stop);
 
-// The answer of a plugin that was asked in `api_version`.
+// Parses the output of a plugin that is configured for `api_version`.
 Result<ExecCredential> ParseExecCredential(std::string_view output, std::string_view api_version);
 
 }  // namespace herald

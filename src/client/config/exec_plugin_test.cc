@@ -29,7 +29,7 @@ std::string Answer(const std::string& status) {
          R"("status":)" + status + "}";
 }
 
-// A folder with a plugin in it, which is a script.
+// A temporary folder with a plugin, which is a shell script.
 class ExecTest : public ::testing::Test {
  protected:
   ClientConfig Plugin(const std::string& script) const {
@@ -39,7 +39,7 @@ class ExecTest : public ::testing::Test {
     return {.server = "https://server:6443",
             .exec = ExecPlugin{.api_version = kV1, .command = path}};
   }
-  // Prints a token and counts how often it did.
+  // Prints a token with the number of runs.
   ClientConfig Counting(const std::string& expires) const {
     return Plugin("echo run >> " + folder_ + "/runs\n" + "n=$(wc -l < " + folder_ + "/runs)\n" +
                   "echo '" + Answer("{\"token\":\"token-'$n'\"" + expires + "}") + "'\n");
@@ -94,24 +94,24 @@ TEST_F(ExecTest, PassesArgumentsAndEnvironmentWithoutAShell) {
   EXPECT_EQ(cluster["config"]["audience"].String(), "me");
 }
 
-TEST_F(ExecTest, SaysWhyThereIsNoCredential) {
+TEST_F(ExecTest, ReportsWhyThereIsNoCredential) {
   const auto expect = [this](const ClientConfig& config, const std::string& words) {
     const std::string message = Failure(config);
     EXPECT_NE(message.find(words), std::string::npos) << message;
   };
   expect(Plugin("echo no permission >&2; exit 3"), "exit code 3: no permission");
   expect(Plugin("kill -9 $$"), "signal 9");
-  expect(Plugin("echo hello"), "no JSON");
-  expect(Plugin("echo '{}'"), "no ExecCredential");
+  expect(Plugin("echo hello"), "not valid JSON");
+  expect(Plugin("echo '{}'"), "not an ExecCredential");
   expect(Plugin("echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"v0\"}'"),
-         "answered in \"v0\"");
+         "has apiVersion \"v0\"");
   expect(Plugin("echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"" + std::string(kV1) + "\"}'"),
          "no status");
   expect(Plugin("echo '" + Answer("{}") + "'"), "neither a token nor a certificate");
   expect(Plugin("echo '" + Answer(R"({"clientKeyData":"k"})") + "'"), "not both");
   expect(Plugin("echo '" + Answer(R"({"token":"t","expirationTimestamp":"soon"})") + "'"),
-         "no time");
-  expect(Plugin("head -c 2000000 /dev/zero"), "printed too much");
+         "invalid expirationTimestamp");
+  expect(Plugin("head -c 2000000 /dev/zero"), "printed more than 1 MiB");
   ClientConfig missing;
   missing.exec = ExecPlugin{
       .api_version = kV1, .command = "no-such-plugin-anywhere", .install_hint = "install it"};
@@ -119,13 +119,13 @@ TEST_F(ExecTest, SaysWhyThereIsNoCredential) {
   expect(missing, "install it");
 }
 
-TEST_F(ExecTest, GivesUpOnAPluginThatHangsAndKillsWhatItStarted) {
+TEST_F(ExecTest, KillsAPluginThatTimesOutAndItsChildren) {
   ClientConfig config = Plugin("sleep 1000 &\necho $! > " + folder_ + "/child\nwait");
   config.exec->timeout = milliseconds(300);
-  EXPECT_NE(Failure(config).find("did not answer in time"), std::string::npos);
+  EXPECT_NE(Failure(config).find("timed out"), std::string::npos);
   const int child = std::atoi(Read("child").c_str());
   ASSERT_GT(child, 0);
-  // Killed, and reaped by whoever inherits it.
+  // It was killed, and its new parent process reaps it.
   while (std::filesystem::exists("/proc/" + std::to_string(child)) &&
          ReadFile("/proc/" + std::to_string(child) + "/stat").value_or("Z").find(") Z") ==
              std::string::npos) {
@@ -133,7 +133,7 @@ TEST_F(ExecTest, GivesUpOnAPluginThatHangsAndKillsWhatItStarted) {
   }
 }
 
-TEST_F(ExecTest, GivesUpWhenAskedToStop) {
+TEST_F(ExecTest, KillsThePluginWhenAStopIsRequested) {
   std::stop_source stop;
   const ClientConfig config = Plugin("touch " + folder_ + "/started; exec sleep 1000");
   std::thread stopper([&] {
@@ -143,10 +143,10 @@ TEST_F(ExecTest, GivesUpWhenAskedToStop) {
   const auto credential = RunExecPlugin(config, stop.get_token());
   stopper.join();
   ASSERT_FALSE(credential);
-  EXPECT_NE(credential.error().message().find("given up"), std::string::npos);
+  EXPECT_NE(credential.error().message().find("cancelled"), std::string::npos);
 }
 
-TEST_F(ExecTest, IsNotHeldUpByComplaints) {
+TEST_F(ExecTest, DoesNotBlockOnAFullStandardError) {
   ClientConfig config =
       Plugin("head -c 300000 /dev/zero >&2\necho '" + Answer(R"({"token":"t"})") + "'");
   EXPECT_TRUE(RunExecPlugin(config, {}));
@@ -154,30 +154,30 @@ TEST_F(ExecTest, IsNotHeldUpByComplaints) {
 
 TEST_F(ExecTest, KeepsACredentialUntilItExpires) {
   FakeClock clock(WallTime(seconds(1'700'000'000)));
-  // 2023-11-14T22:13:20Z is that moment.
+  // This is 2023-11-14T22:13:20Z.
   Credentials credentials(Counting(",\"expirationTimestamp\":\"2023-11-14T22:14:20Z\""), &clock,
                           nullptr);
   EXPECT_FALSE(credentials.Get());
   ASSERT_TRUE(credentials.Refresh(0, {}).ok());
   const auto first = credentials.Get();
   ASSERT_TRUE(first && *first);
-  EXPECT_EQ((*first)->authorization, "Bearer token-1");
+  EXPECT_EQ((*first)->header, "Bearer token-1");
   clock.Advance(seconds(60));
   EXPECT_TRUE(credentials.Get());
-  // Someone else was faster: not run again.
+  // The credentials are already newer than generation 0, so the plugin does not run.
   EXPECT_TRUE(credentials.Refresh(0, {}).ok());
   EXPECT_EQ(Read("runs"), "run\n");
   clock.Advance(seconds(1));
   EXPECT_FALSE(credentials.Get());
-  // But what that one brought is good no more.
+  // It runs if those credentials have expired.
   EXPECT_TRUE(credentials.Refresh(0, {}).ok());
   EXPECT_EQ(Read("runs"), "run\nrun\n");
-  EXPECT_EQ(credentials.Current().authorization, "Bearer token-2") << "expired or not";
+  EXPECT_EQ(credentials.Current().header, "Bearer token-2") << "expired or not";
   EXPECT_TRUE(credentials.Refresh(credentials.Current().generation, {}).ok());
   EXPECT_EQ(Read("runs"), "run\nrun\nrun\n");
 }
 
-TEST_F(ExecTest, ShowsAPluginsCertificate) {
+TEST_F(ExecTest, UsesAPluginsCertificate) {
   FakeClock clock(WallTime(seconds(1'700'000'000)));
   Credentials credentials(
       Plugin("echo '" + Answer(R"({"clientCertificateData":"CERT","clientKeyData":"KEY"})") + "'"),
@@ -187,10 +187,10 @@ TEST_F(ExecTest, ShowsAPluginsCertificate) {
   ASSERT_TRUE(tls);
   EXPECT_EQ(tls->certificate, "CERT");
   EXPECT_EQ(tls->key, "KEY");
-  EXPECT_EQ((*credentials.Get())->authorization, "");
+  EXPECT_EQ((*credentials.Get())->header, "");
 }
 
-// The plugin runs on a thread of its own, so the next call comes when it comes.
+// Waits for the next request: the plugin runs on another thread.
 std::shared_ptr<FakeTransport::Call> WaitForCall(FakeTransport* transport) {
   for (;;) {
     if (auto call = transport->Next()) return call;
@@ -198,7 +198,7 @@ std::shared_ptr<FakeTransport::Call> WaitForCall(FakeTransport* transport) {
   }
 }
 
-TEST_F(ExecTest, RunsOnceForAllWhoWaitAndAgainAfterARefusal) {
+TEST_F(ExecTest, RunsOnceForAllWaitingRequestsAndAgainAfterA401) {
   FakeServer server(Counting(""));
   std::vector<int> codes;
   const auto done = [&](const Result<RestResponse>& r) {
@@ -224,8 +224,8 @@ TEST_F(ExecTest, RunsOnceForAllWhoWaitAndAgainAfterARefusal) {
 }
 
 TEST_F(ExecTest, RunsAgainOnceTheCredentialHasExpired) {
-  // A minute from the moment at which the fake clock starts. What is handed out later has
-  // expired already; it is shown all the same, once.
+  // One minute after the start of the fake clock. Later credentials have already expired; they are
+  // still sent once.
   FakeServer server(Counting(",\"expirationTimestamp\":\"2023-11-14T22:14:20Z\""));
   for (const char* token :
        {"Bearer token-1", "Bearer token-1", "Bearer token-2", "Bearer token-3"}) {
@@ -237,7 +237,7 @@ TEST_F(ExecTest, RunsAgainOnceTheCredentialHasExpired) {
   }
 }
 
-TEST_F(ExecTest, IsNotRunWhereThereIsAToken) {
+TEST_F(ExecTest, DoesNotRunIfThereIsAToken) {
   ClientConfig config = Counting("");
   config.token = "fixed";
   FakeServer server(config);
@@ -247,11 +247,11 @@ TEST_F(ExecTest, IsNotRunWhereThereIsAToken) {
   const auto call = WaitForCall(server.transport);
   EXPECT_EQ(call->request.headers.Get("authorization"), "Bearer fixed");
   server.transport->Answer(call, 401, "");
-  EXPECT_EQ(code, 401) << "and a refusal is final";
+  EXPECT_EQ(code, 401) << "a 401 is final without a plugin";
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/runs"));
 }
 
-TEST_F(ExecTest, FailsTheCallsWhenThePluginFails) {
+TEST_F(ExecTest, FailsTheRequestsWhenThePluginFails) {
   FakeServer server(Plugin("echo broken >&2; exit 1"));
   std::optional<Result<RestResponse>> result;
   server.rest->Send({.path = "/x"}, [&](Result<RestResponse> r) { result = std::move(r); });
@@ -263,7 +263,7 @@ TEST_F(ExecTest, FailsTheCallsWhenThePluginFails) {
   EXPECT_NE(result->error().message().find("broken"), std::string::npos);
 }
 
-TEST_F(ExecTest, DoesNotHoldUpTheEndOfAClient) {
+TEST_F(ExecTest, DoesNotDelayTheDestructorOfAClient) {
   FakeServer server(Plugin("touch " + folder_ + "/started; exec sleep 1000"));
   bool cancelled = false;
   server.rest->Send({.path = "/x"}, [&](const Result<RestResponse>& r) { cancelled = !r; });

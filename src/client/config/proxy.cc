@@ -16,7 +16,7 @@ namespace herald {
 namespace {
 
 std::string Either(const char* name, const char* small_name) {
-  // Read when a client is opened, as whoever sets it expects.
+  // Only read when a client is opened.
   for (const char* variable : {name, small_name}) {
     const char* const value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
     if (value != nullptr && *value != '\0') return value;
@@ -24,14 +24,14 @@ std::string Either(const char* name, const char* small_name) {
   return "";
 }
 
-// An address as 16 bytes, IPv4 as IPv6 maps it.
+// An address as 16 bytes. IPv4 addresses are IPv4-mapped IPv6 addresses.
 using Address = std::array<std::uint8_t, 16>;
 
-std::optional<Address> ParseAddress(const std::string& text) {
+std::optional<Address> ParseAddress(const std::string& string) {
   Address address{};
-  if (inet_pton(AF_INET6, text.c_str(), address.data()) == 1) return address;
+  if (inet_pton(AF_INET6, string.c_str(), address.data()) == 1) return address;
   address = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-  if (inet_pton(AF_INET, text.c_str(), address.data() + 12) == 1) return address;
+  if (inet_pton(AF_INET, string.c_str(), address.data() + 12) == 1) return address;
   return std::nullopt;
 }
 
@@ -40,7 +40,7 @@ bool IsLoopback(const Address& address) {
   return address == kSix || (address[10] == 0xFF && address[11] == 0xFF && address[12] == 127);
 }
 
-// Whether the first `bits` of both are the same.
+// Whether the first `bits` bits of both are equal.
 bool SameNetwork(const Address& a, const Address& b, int bits) {
   for (std::size_t i = 0; bits > 0; ++i, bits -= 8) {
     const int mask = bits >= 8 ? 0xFF : 0xFF00 >> bits & 0xFF;
@@ -49,7 +49,7 @@ bool SameNetwork(const Address& a, const Address& b, int bits) {
   return true;
 }
 
-// Whether one entry of NO_PROXY means this host.
+// Whether one entry of NO_PROXY matches this host.
 bool Excludes(std::string entry, const http::Url& url, const std::optional<Address>& address) {
   if (entry == "*") return true;
   if (const std::size_t slash = entry.find('/'); slash != std::string::npos && address) {
@@ -74,7 +74,7 @@ bool Excludes(std::string entry, const http::Url& url, const std::optional<Addre
   if (const std::optional<Address> other = ParseAddress(entry))
     return address && *address == *other;
   if (entry.starts_with("*.")) entry.erase(0, 1);
-  // ".example.com" means all below it, "example.com" that one, too.
+  // ".example.com" matches subdomains, "example.com" also the domain itself.
   if (entry.starts_with('.')) return url.host.ends_with(entry);
   return url.host == entry || url.host.ends_with("." + entry);
 }

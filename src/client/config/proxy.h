@@ -5,10 +5,10 @@
 
 namespace herald {
 
-// The proxy that the environment names for an https server (HTTPS_PROXY, or in small
-// letters), unless NO_PROXY excludes it: by name with all below it, by address, by network
-// ("10.0.0.0/8"), each with or without a port, or all ("*"). Loopback is never reached
-// through a proxy. Empty: none. As Go's net/http does behind kubectl.
+// The proxy for an https server from the environment (HTTPS_PROXY or https_proxy); empty if there
+// is none. NO_PROXY excludes servers: by domain name including subdomains, by address, by network
+// ("10.0.0.0/8"), each with or without a port, or all ("*"). Loopback addresses never use a proxy.
+// These are the rules of Go's net/http, which kubectl uses.
 std::string ProxyFromEnvironment(std::string_view server_url);
 
 }  // namespace herald

@@ -13,7 +13,7 @@ struct ProxyCase {
   const char* proxy;
 };
 
-TEST(Proxy, IsTheOneThatTheEnvironmentNames) {
+TEST(Proxy, FollowsTheEnvironmentVariables) {
   const ProxyCase cases[] = {
       {"https://10.1.2.3:6443", "", "", ""},
       {"https://10.1.2.3:6443", "http://proxy:3128", "", "http://proxy:3128"},

@@ -10,12 +10,11 @@
 namespace herald {
 namespace {
 
-// Constant-initialized and never destroyed, so it can be asked at any time.
+// Constant-initialized and never destroyed, so it can be read at any time.
 constinit std::atomic<bool> exiting{false};
 
-// The threads that were started. They are few: it takes a program that drops a client in
-// one of its callbacks. Joins them at the end of the process, when static objects are
-// destroyed. Thread-safe.
+// Holds the threads that were started, and joins them when static objects are destroyed. There are
+// few: only a program that drops a client in one of its callbacks causes one. Thread-safe.
 class Reaper {
  public:
   ~Reaper() {
@@ -45,7 +44,7 @@ class Reaper {
 
 void DestroyElsewhere(std::function<void()> destroy) {
   if (exiting) {
-    // Too late for threads: what is left goes with the process.
+    // Threads cannot be joined any more. The object is leaked; the process ends anyway.
     new std::function<void()>(std::move(destroy));
     return;
   }

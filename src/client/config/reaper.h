@@ -4,10 +4,10 @@
 
 namespace herald {
 
-// Runs `destroy` on a thread of its own, which is joined before the process ends.
+// Runs `destroy` on a new thread, which is joined before the process ends.
 //
-// For what cannot be destroyed where its last reference was dropped: a client whose last owner
-// was one of its own callbacks would wait for itself. Thread-safe.
+// For objects that cannot be destroyed on the current thread: a client whose last reference is
+// dropped in one of its own callbacks would wait for itself. Thread-safe.
 void DestroyElsewhere(std::function<void()> destroy);
 
 }  // namespace herald

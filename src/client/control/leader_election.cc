@@ -10,8 +10,9 @@
 
 #include "base/bytes/random.h"
 #include "base/thread/mutex.h"
-#include "client/rest/await.h"
+#include "client/rest/blocking_call.h"
 #include "client/rest/requests.h"
+#include "client/rest/resource_codec.h"
 #include "client/rest/rest_impl.h"
 #include "herald/api/time.h"
 #include "herald/client/dynamic.h"
@@ -19,9 +20,9 @@
 namespace herald {
 namespace {
 
-// client-go's JitterFactor: a candidate waits between one and 2.2 retry periods.
+// client-go's JitterFactor: a candidate waits 1 to 2.2 retry periods.
 constexpr double kJitter = 1.2;
-// A renewal that was under way may change the Lease once more while it is being given back.
+// A renewal that is under way may change the Lease while it is being released.
 constexpr int kResignTries = 3;
 
 const Resource& Leases() {
@@ -34,10 +35,10 @@ Status Invalid(std::string_view what) {
 }
 
 Status Check(const LeaderElectionOptions& options) {
-  if (options.name.empty()) return Invalid("name is empty");
-  if (options.namespace_.empty()) return Invalid("namespace is empty");
-  if (options.identity.empty()) return Invalid("identity is empty");
-  if (options.retry_period.count() <= 0) return Invalid("retry_period must be above 0");
+  if (options.name.empty()) return Invalid("name must not be empty");
+  if (options.namespace_.empty()) return Invalid("namespace must not be empty");
+  if (options.identity.empty()) return Invalid("identity must not be empty");
+  if (options.retry_period.count() <= 0) return Invalid("retry_period must be greater than 0");
   if (options.lease_duration <= options.renew_deadline) {
     return Invalid("lease_duration must be greater than renew_deadline");
   }
@@ -49,8 +50,8 @@ Status Check(const LeaderElectionOptions& options) {
 
 }  // namespace
 
-// Confined to the transport's thread, but for what mu_ guards. One request or one timer is
-// under way at a time, besides the timer of the deadline.
+// Confined to the transport's thread, except the members that mu_ guards. At most one request or
+// one timer is under way, in addition to the timer of the deadline.
 class LeaderElector::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(std::shared_ptr<RestClient> rest, LeaderElectionOptions options)
@@ -67,15 +68,15 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
     stop_.request_stop();
     MutexLock lock(mu_);
     state_ = State::kEnded;
-    // A callback that is running is waited for, unless it is the one that calls.
-    while (teller_ && *teller_ != std::this_thread::get_id()) idle_.Wait(lock);
+    // Waits for a running callback, unless this is called by the callback.
+    while (callback_thread_ && *callback_thread_ != std::this_thread::get_id()) idle_.Wait(lock);
   }
 
   void Resign(StatusDone done) {
     Stop();
     transport().Post([self = shared_from_this(), done = std::move(done)]() mutable {
       if (!self->IsOurs()) return done(Status());
-      self->GiveBack(kResignTries, std::move(done));
+      self->Release(kResignTries, std::move(done));
     });
   }
 
@@ -96,25 +97,26 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
   Transport& transport() const { return rest_->impl().transport(); }
   const Clock& clock() const { return transport().clock(); }
 
-  State SeenState() const {
+  State CurrentState() const {
     const MutexLock lock(mu_);
     return state_;
   }
 
   bool IsOurs() const { return seen_.json["spec"]["holderIdentity"].String() == options_.identity; }
 
-  // One attempt to get the Lease, or to keep it.
+  // One attempt to acquire or renew the Lease.
   void Try() {
-    const State state = SeenState();
+    const State state = CurrentState();
     if (state == State::kEnded) return;
     tried_at_ = clock().Steady();
-    // A leader need not look: nobody else writes to its Lease, and if somebody did, the
-    // version that goes with the renewal says so.
+    // A leader does not read the Lease first. If another client has written it, the server rejects
+    // the renewal because of its resource version.
     if (state == State::kLeading) {
       Write("PUT", Claimed(), [self = shared_from_this()](Result<Object> lease) {
         if (lease) return self->OnHeld(std::move(*lease));
         self->Log(LogLevel::kDebug, "The lease was not renewed", lease.error());
-        // No answer is no news; an answer may say that somebody else has it.
+        // Without an answer nothing is known. After an error of the server another candidate may
+        // hold the Lease.
         if (lease.error().origin() != Status::Origin::kServer) return self->TryLater();
         self->Look();
       });
@@ -124,7 +126,7 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
   }
 
   void Look() {
-    if (SeenState() == State::kEnded) return;
+    if (CurrentState() == State::kEnded) return;
     Send(ResourceRequest(Leases(), "GET", options_.namespace_, options_.name),
          [self = shared_from_this()](Result<Object> lease) { self->OnSeen(std::move(lease)); });
   }
@@ -140,15 +142,15 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
       Log(LogLevel::kWarn, "The lease cannot be read", lease.error());
       return TryLater();
     }
-    See(std::move(*lease));
+    Observe(std::move(*lease));
     const JsonValue& spec = seen_.json["spec"];
     const std::string& holder = spec["holderIdentity"].String();
     if (!holder.empty() && holder != options_.identity) {
-      if (SeenState() == State::kLeading) return Lose("another has taken the lease");
+      if (CurrentState() == State::kLeading) return Lose("another candidate holds the lease");
       const std::chrono::seconds duration(spec["leaseDurationSeconds"].Int());
       if (clock().Steady() < seen_at_ + duration) return TryLater();
     }
-    if (SeenState() == State::kEnded) return;
+    if (CurrentState() == State::kEnded) return;
     Write("PUT", Claimed(), [self = shared_from_this()](Result<Object> written) {
       self->OnWritten(std::move(written));
     });
@@ -156,21 +158,21 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
 
   void OnWritten(Result<Object> lease) {
     if (lease) return OnHeld(std::move(*lease));
-    // A conflict is ordinary: another candidate was faster.
-    const bool ordinary =
+    // A conflict is normal: another candidate was faster.
+    const bool conflict =
         lease.error().Is(StatusReason::kConflict) || lease.error().Is(StatusReason::kAlreadyExists);
-    Log(ordinary ? LogLevel::kDebug : LogLevel::kWarn, "The lease was not written", lease.error());
+    Log(conflict ? LogLevel::kDebug : LogLevel::kWarn, "The lease was not written", lease.error());
     TryLater();
   }
 
-  // The server has written us down as the holder.
+  // The server has stored us as the holder.
   void OnHeld(Object lease) {
-    See(std::move(lease));
+    Observe(std::move(lease));
     bool started = false;
     {
       const MutexLock lock(mu_);
       if (state_ == State::kEnded) return;
-      // From the time of the request: that is the earliest at which others saw it.
+      // Counted from the time of the request, the earliest time at which others can see it.
       deadline_ = tried_at_ + options_.renew_deadline;
       started = state_ == State::kCandidate;
       state_ = State::kLeading;
@@ -179,7 +181,7 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
     if (started) {
       recorder_.Eventf(seen_.Reference(), kNormal, "LeaderElection", "{} became leader",
                        options_.identity);
-      Tell(options_.on_started_leading);
+      RunUnlessEnded(options_.on_started_leading);
     }
     TryLater();
   }
@@ -188,16 +190,16 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
     {
       const MutexLock lock(mu_);
       if (state_ != State::kLeading) return;
-      // The end comes first, so that the callback finds it; hence no Tell(), which would
-      // not tell any more.
+      // The state changes before the callback runs, so that the callback sees it. That is why this
+      // does not use RunUnlessEnded().
       state_ = State::kEnded;
-      teller_ = std::this_thread::get_id();
+      callback_thread_ = std::this_thread::get_id();
     }
     stop_.request_stop();
     Log(LogLevel::kError, "The lease is lost", Status(StatusReason::kConflict, std::string(why)));
     recorder_.Eventf(seen_.Reference(), kNormal, "LeaderElection", "{} stopped leading",
                      options_.identity);
-    Call(options_.on_stopped_leading);
+    Run(options_.on_stopped_leading);
   }
 
   void ArmDeadline() {
@@ -212,14 +214,14 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
       const auto self = weak.lock();
       if (!self) return;
       self->deadline_armed_ = false;
-      if (self->SeenState() != State::kLeading) return;
-      if (self->IsLeader()) return self->ArmDeadline();  // renewed meanwhile
-      self->Lose("it was not renewed in time");
+      if (self->CurrentState() != State::kLeading) return;
+      if (self->IsLeader()) return self->ArmDeadline();  // it was renewed meanwhile
+      self->Lose("the lease was not renewed in time");
     });
   }
 
   void TryLater() {
-    const State state = SeenState();
+    const State state = CurrentState();
     if (state == State::kEnded) return;
     std::chrono::duration<double, std::nano> wait = options_.retry_period;
     if (state == State::kCandidate) wait *= 1 + kJitter * random_.Unit();
@@ -229,8 +231,8 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
                           });
   }
 
-  // Remembers the Lease, and when it last changed.
-  void See(Object lease) {
+  // Stores the Lease and the time of its last change.
+  void Observe(Object lease) {
     const bool changed = lease.json["spec"] != seen_.json["spec"];
     seen_ = std::move(lease);
     if (changed) seen_at_ = clock().Steady();
@@ -241,11 +243,11 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
       leader_ = holder;
     }
     if (options_.on_new_leader && !holder.empty()) {
-      Tell([this, &holder] { options_.on_new_leader(holder); });
+      RunUnlessEnded([this, &holder] { options_.on_new_leader(holder); });
     }
   }
 
-  // The Lease as it was last seen, with us as its holder.
+  // The last observed Lease, with us as the holder.
   JsonValue Claimed() const {
     const std::string now = MicroTime(clock().Now()).ToString();
     JsonValue lease = Named();
@@ -254,16 +256,16 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
     spec.Member("leaseDurationSeconds") = options_.lease_duration.count();
     spec.Member("renewTime") = now;
     if (!IsOurs()) {
-      // The first holder of a new Lease is no transition.
-      const bool made = seen_.json["spec"].is_null();
+      // The first holder of a new Lease does not count as a transition.
+      const bool is_new = seen_.json["spec"].is_null();
       spec.Member("acquireTime") = now;
-      spec.Member("leaseTransitions") = made ? 0 : spec["leaseTransitions"].Int() + 1;
+      spec.Member("leaseTransitions") = is_new ? 0 : spec["leaseTransitions"].Int() + 1;
     }
     return lease;
   }
 
-  // What it looks like when nobody has it; client-go gives it back in the same form.
-  JsonValue Freed() const {
+  // The Lease without a holder, in the form in which client-go releases it.
+  JsonValue Released() const {
     const std::string now = MicroTime(clock().Now()).ToString();
     JsonValue lease = Named();
     JsonValue& spec = lease.Member("spec");
@@ -283,8 +285,8 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
     return lease;
   }
 
-  void GiveBack(int tries, StatusDone done) {
-    Write("PUT", Freed(),
+  void Release(int tries, StatusDone done) {
+    Write("PUT", Released(),
           [self = shared_from_this(), tries,
            done = std::move(done)](const Result<Object>& lease) mutable {
             if (lease) return done(Status());
@@ -296,7 +298,7 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
                   if (!seen) return done(seen.error());
                   self->seen_ = std::move(*seen);
                   if (!self->IsOurs()) return done(Status());
-                  self->GiveBack(tries - 1, std::move(done));
+                  self->Release(tries - 1, std::move(done));
                 },
                 {});
           },
@@ -319,42 +321,40 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
     Send(std::move(request), std::move(done), stop_.get_token());
   }
   void Send(RestRequest request, LeaseDone done, const std::stop_token& stop) {
-    // Tries are ours to count, and an answer that comes later is of no use.
+    // Retries are made here. An answer after the deadline would be useless.
     request.timeout = options_.renew_deadline;
     request.max_retries = 0;
     rest_->Send(
         std::move(request),
         [done = std::move(done)](Result<RestResponse> response) {
           if (!response) return done(response.error());
-          Result<JsonValue> json = JsonValue::Parse(response->body);
-          if (!json) return done(json.error());
-          done(Object{std::move(*json)});
+          done(ResourceCodec<Object>(Leases()).ReadObject(response->content_type, response->body));
         },
         stop);
   }
 
-  // Calls a callback, unless stopped.
-  void Tell(const std::function<void()>& callback) {
+  // Calls a callback, unless the election has ended.
+  void RunUnlessEnded(const std::function<void()>& callback) {
     if (!callback) return;
     {
       const MutexLock lock(mu_);
       if (state_ == State::kEnded) return;
-      teller_ = std::this_thread::get_id();
+      callback_thread_ = std::this_thread::get_id();
     }
-    Call(callback);
+    Run(callback);
   }
-  // REQUIRES: teller_ is set
-  void Call(const std::function<void()>& callback) {
+  // REQUIRES: callback_thread_ is set
+  void Run(const std::function<void()>& callback) {
     try {
       if (callback) callback();
     } catch (const std::exception& e) {
-      Log(LogLevel::kError, "A callback of the leader election threw an exception",
+      Log(LogLevel::kError, "A callback of leader election threw an exception",
           Status(StatusReason::kInternalError, e.what()));
     } catch (...) {
-      Log(LogLevel::kError, "A callback of the leader election threw an exception", Status());
+      Log(LogLevel::kError, "A callback of leader election threw an exception", Status());
     }
     const MutexLock lock(mu_);
-    teller_.reset();
+    callback_thread_.reset();
     idle_.NotifyAll();
   }
 
@@ -371,18 +371,18 @@ class LeaderElector::Core : public std::enable_shared_from_this<Core> {
   Recorder recorder_;
   Random random_;
 
-  Object seen_;          // the Lease; null JSON where there is none
+  Object seen_;          // the last observed Lease; null JSON if there is none
   SteadyTime seen_at_;   // when its spec last changed
   SteadyTime tried_at_;  // when the attempt under way began
   bool deadline_armed_ = false;
 
-  // Guards what other threads look at. No callback runs under it.
+  // Guards the members that other threads use. Not held while a callback runs.
   mutable Mutex mu_;
   CondVar idle_;
   State state_ GUARDED_BY(mu_) = State::kCandidate;
   SteadyTime deadline_ GUARDED_BY(mu_);
   std::string leader_ GUARDED_BY(mu_);
-  std::optional<std::thread::id> teller_ GUARDED_BY(mu_);  // while a callback runs
+  std::optional<std::thread::id> callback_thread_ GUARDED_BY(mu_);  // while a callback runs
 };
 
 Result<std::unique_ptr<LeaderElector>> LeaderElector::Open(std::shared_ptr<RestClient> rest,
@@ -398,7 +398,7 @@ LeaderElector::~LeaderElector() { Stop(); }
 void LeaderElector::Start() { core_->Start(); }
 void LeaderElector::Stop() { core_->Stop(); }
 Status LeaderElector::Resign() {
-  return AwaitStatus([this](StatusDone done) { core_->Resign(std::move(done)); });
+  return WaitForStatus([this](StatusDone done) { core_->Resign(std::move(done)); });
 }
 void LeaderElector::Resign(StatusDone done) { core_->Resign(std::move(done)); }
 bool LeaderElector::IsLeader() const { return core_->IsLeader(); }

@@ -19,11 +19,12 @@ template <typename Value>
 using ByKey = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
 using KeySet = std::unordered_set<std::string, StringHash, std::equal_to<>>;
 
-// A bound for the exponent, so that it stays a number.
+// Limits the exponent, so that the delay stays finite.
 constexpr int kMaxDoublings = 60;
 
 }  // namespace
 
+// Thread-safe.
 class WorkQueue::Impl {
  public:
   explicit Impl(WorkQueueOptions options)
@@ -120,7 +121,7 @@ class WorkQueue::Impl {
  private:
   void AddLocked(std::string key) REQUIRES(mu_) {
     if (shut_down_ || !dirty_.insert(key).second) return;
-    if (working_.find(key) != working_.end()) return;  // Done() will see it
+    if (working_.find(key) != working_.end()) return;  // Done() adds it
     ready_.push_back(std::move(key));
     changed_.NotifyOne();
   }
@@ -138,7 +139,7 @@ class WorkQueue::Impl {
       due_.emplace(key, when);
     }
     later_.emplace(when, std::string(key));
-    // Whoever waits may have to wake earlier now.
+    // Threads in Get() may have to wake up earlier now.
     if (later_.begin()->second == key) changed_.NotifyAll();
   }
 
@@ -151,7 +152,8 @@ class WorkQueue::Impl {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(delay));
   }
 
-  // Takes a token, on credit if need be, and says when it will be there.
+  // Takes a token and returns the time until it is available. The number of tokens may become
+  // negative.
   std::chrono::nanoseconds BucketDelay() REQUIRES(mu_) {
     if (options_.qps <= 0) return std::chrono::nanoseconds(0);
     const SteadyTime now = clock_.Steady();
@@ -183,15 +185,15 @@ class WorkQueue::Impl {
   const Clock& clock_;
 
   mutable Mutex mu_;
-  CondVar changed_;  // something to hand out, or an earlier time to look
+  CondVar changed_;  // a key is ready, or the first delayed key is due earlier
   CondVar idle_;
   bool shut_down_ GUARDED_BY(mu_) = false;
-  // A key in dirty_ is in ready_, too, unless it is in working_.
+  // A key in dirty_ is also in ready_, unless it is in working_.
   std::deque<std::string> ready_ GUARDED_BY(mu_);
   KeySet dirty_ GUARDED_BY(mu_);
   KeySet working_ GUARDED_BY(mu_);
   std::set<std::pair<SteadyTime, std::string>> later_ GUARDED_BY(mu_);
-  ByKey<SteadyTime> due_ GUARDED_BY(mu_);  // of what is in later_
+  ByKey<SteadyTime> due_ GUARDED_BY(mu_);  // when the keys in later_ are due
   ByKey<int> failures_ GUARDED_BY(mu_);
   double tokens_ GUARDED_BY(mu_) = 0;
   bool first_ GUARDED_BY(mu_) = true;

@@ -25,7 +25,7 @@ class WorkQueueTest : public ::testing::Test {
   std::string Take() { return queue_.TryGet().value_or("-"); }
 };
 
-TEST_F(WorkQueueTest, HandsOutInOrderAndEachKeyOnce) {
+TEST_F(WorkQueueTest, ReturnsKeysInOrderAndEachOnce) {
   for (const char* key : {"a", "b", "a", "c", "b"}) queue_.Add(key);
   EXPECT_EQ(queue_.size(), 3U);
   EXPECT_EQ(Take(), "a");
@@ -34,7 +34,7 @@ TEST_F(WorkQueueTest, HandsOutInOrderAndEachKeyOnce) {
   EXPECT_EQ(Take(), "-");
 }
 
-TEST_F(WorkQueueTest, BringsBackAKeyThatWasAddedDuringItsWork) {
+TEST_F(WorkQueueTest, QueuesAKeyAgainThatWasAddedWhileProcessed) {
   queue_.Add("a");
   EXPECT_EQ(Take(), "a");
   queue_.Add("a");
@@ -46,7 +46,7 @@ TEST_F(WorkQueueTest, BringsBackAKeyThatWasAddedDuringItsWork) {
   EXPECT_EQ(Take(), "-");
 }
 
-TEST_F(WorkQueueTest, KeepsForLaterAndTakesTheEarliestTime) {
+TEST_F(WorkQueueTest, DelaysAKeyUntilTheEarliestTime) {
   queue_.AddAfter("a", seconds(10));
   queue_.AddAfter("b", seconds(5));
   queue_.AddAfter("a", seconds(3));
@@ -62,7 +62,7 @@ TEST_F(WorkQueueTest, KeepsForLaterAndTakesTheEarliestTime) {
   EXPECT_EQ(Take(), "-");
 }
 
-TEST_F(WorkQueueTest, WaitsTwiceAsLongAfterEachFailure) {
+TEST_F(WorkQueueTest, DoublesTheDelayAfterEachFailure) {
   for (const int ms : {5, 10, 20, 40, 80}) {
     queue_.AddRateLimited("a");
     clock_.Advance(milliseconds(ms) - std::chrono::nanoseconds(1));
@@ -79,7 +79,7 @@ TEST_F(WorkQueueTest, WaitsTwiceAsLongAfterEachFailure) {
   EXPECT_EQ(Take(), "a");
 }
 
-TEST_F(WorkQueueTest, WaitsNoLongerThanTheBound) {
+TEST_F(WorkQueueTest, LimitsTheDelay) {
   for (int i = 0; i < 100; ++i) {
     queue_.AddRateLimited("a");
     clock_.Advance(seconds(1000));
@@ -88,7 +88,7 @@ TEST_F(WorkQueueTest, WaitsNoLongerThanTheBound) {
   }
 }
 
-TEST_F(WorkQueueTest, LimitsAllKeysTogether) {
+TEST_F(WorkQueueTest, LimitsTheRateOfAllKeys) {
   // 100 at once, then 10 a second.
   for (int i = 0; i < 120; ++i) queue_.AddRateLimited("k" + std::to_string(i));
   const auto ready = [this] {
@@ -104,7 +104,7 @@ TEST_F(WorkQueueTest, LimitsAllKeysTogether) {
   EXPECT_EQ(ready(), 10);
 }
 
-TEST_F(WorkQueueTest, HandsOutWhatIsReadyAfterShutDownAndThenNothing) {
+TEST_F(WorkQueueTest, ReturnsOnlyReadyKeysAfterShutDown) {
   queue_.Add("a");
   queue_.AddAfter("b", seconds(1));
   queue_.ShutDown();
@@ -114,8 +114,8 @@ TEST_F(WorkQueueTest, HandsOutWhatIsReadyAfterShutDownAndThenNothing) {
   EXPECT_FALSE(queue_.Get());
 }
 
-TEST(WorkQueue, ServesManyWorkersEachKeyToOneAtATime) {
-  // Keys that fail over and over must not make the test wait.
+TEST(WorkQueue, GivesEachKeyToOneWorkerAtATime) {
+  // Short delays, so that keys that fail often do not slow down the test.
   WorkQueue queue({.max_delay = milliseconds(1), .qps = 0});
   Mutex mu;
   std::set<std::string> working;
@@ -146,7 +146,7 @@ TEST(WorkQueue, ServesManyWorkersEachKeyToOneAtATime) {
   EXPECT_GT(done, 10);
 }
 
-TEST(WorkQueue, WakesWhoWaitsWhenAskedToStop) {
+TEST(WorkQueue, EndsGetWhenAStopIsRequested) {
   WorkQueue queue;
   std::stop_source stop;
   std::thread waiter([&] { EXPECT_FALSE(queue.Get(stop.get_token())); });
@@ -154,7 +154,7 @@ TEST(WorkQueue, WakesWhoWaitsWhenAskedToStop) {
   waiter.join();
 }
 
-TEST(WorkQueue, WakesWhoWaitsWhenTheTimeHasCome) {
+TEST(WorkQueue, EndsGetWhenADelayedKeyIsDue) {
   WorkQueue queue;
   queue.AddAfter("late", seconds(3600));
   std::thread waiter([&] { EXPECT_EQ(queue.Get().value_or("-"), "soon"); });

@@ -6,25 +6,25 @@
 #include "herald/client/events.h"
 #include "herald/client/resource.h"
 
-// Events on the wire, as both the typed client and the sink send and read them.
+// The encoding of events in requests and answers, for EventsClient and RestSink.
 namespace herald {
 
 const Resource& EventResource(EventApi api);
 
-// What to ask for.
+// The Accept header.
 std::string_view AcceptOf(WireFormat format);
 
-// The codec of an answer; JSON where the server did not say.
+// The codec of an answer; JSON if it has no content type.
 inline const Codec& CodecOf(std::string_view content_type) {
   return content_type.starts_with(ProtobufCodec().media_type()) ? ProtobufCodec() : JsonCodec();
 }
 
-// The question which of the two APIs a server has, and what its answer means: an error
-// where it does not tell.
+// The request that finds out which of the two APIs a server has, and the result of its answer: an
+// error if the answer does not contain it.
 RestRequest DiscoveryRequest();
 Result<EventApi> ReadDiscovery(const Result<RestResponse>& answer);
 
-// Puts the event into the body.
+// Sets the body and its content type.
 void AddEvent(const Event& event, EventApi api, WireFormat format, RestRequest* request);
 
 }  // namespace herald

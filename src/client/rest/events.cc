@@ -3,11 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "client/rest/await.h"
+#include "client/rest/blocking_call.h"
 #include "client/rest/event_format.h"
-#include "client/rest/representation.h"
 #include "client/rest/requests.h"
-#include "client/watch/watch_call.h"
+#include "client/rest/resource_client.h"
 #include "herald/client/json_value.h"
 
 namespace herald {
@@ -18,18 +17,8 @@ Status NoNamespace(const char* verb) {
           std::string("can't ") + verb + " an event with empty namespace"};
 }
 
-// Reads answers that hold one event, then passes them on.
-RestClient::Done ReadingEvent(EventApi api, EventsClient::Done done) {
-  return [api, done = std::move(done)](Result<RestResponse> response) {
-    if (!response) return done(response.error());
-    done(CodecOf(response->content_type).DecodeEvent(response->body, api));
-  };
-}
-
-RestClient::Done ReadingStatus(EventsClient::StatusDone done) {
-  return [done = std::move(done)](const Result<RestResponse>& response) {
-    done(response ? Status() : response.error());
-  };
+ResourceClient<Event> Client(RestClient& rest, const EventsClientOptions& options) {
+  return {rest, EventResource(options.api), options.format};
 }
 
 }  // namespace
@@ -41,132 +30,101 @@ Result<EventApi> EventsClient::Discover(RestClient& rest, const std::stop_token&
   return ReadDiscovery(rest.Send(DiscoveryRequest(), stop));
 }
 
-RestRequest EventsClient::MakeRequest(std::string_view method, std::string_view namespace_,
-                                      std::string_view name) const {
-  RestRequest request = ResourceRequest(EventResource(options_.api), method, namespace_, name);
-  request.accept = AcceptOf(options_.format);
-  return request;
-}
-
 void EventsClient::Create(const Event& event, const WriteOptions& options, Done done,
                           const std::stop_token& stop) const {
   if (event.metadata.namespace_.empty()) return done(NoNamespace("create"));
-  RestRequest request = MakeRequest("POST", event.metadata.namespace_, "");
-  AddOptions(options, &request);
-  AddEvent(event, options_.api, options_.format, &request);
-  rest_->Send(std::move(request), ReadingEvent(options_.api, std::move(done)), stop);
+  Client(*rest_, options_).Create(event.metadata.namespace_, event, options, std::move(done), stop);
 }
 
 void EventsClient::Update(const Event& event, const WriteOptions& options, Done done,
                           const std::stop_token& stop) const {
   if (event.metadata.namespace_.empty()) return done(NoNamespace("update"));
-  RestRequest request = MakeRequest("PUT", event.metadata.namespace_, event.metadata.name);
-  AddOptions(options, &request);
-  AddEvent(event, options_.api, options_.format, &request);
-  rest_->Send(std::move(request), ReadingEvent(options_.api, std::move(done)), stop);
+  Client(*rest_, options_)
+      .Update({event.metadata.namespace_, event.metadata.name}, event, options, std::move(done),
+              stop);
 }
 
 void EventsClient::Get(std::string_view namespace_, std::string_view name, Done done,
                        const std::stop_token& stop) const {
   if (namespace_.empty()) return done(NoNamespace("get"));
-  rest_->Send(MakeRequest("GET", namespace_, name), ReadingEvent(options_.api, std::move(done)),
-              stop);
+  Client(*rest_, options_).Get({namespace_, name}, std::move(done), stop);
 }
 
 void EventsClient::Patch(std::string_view namespace_, std::string_view name, PatchType type,
                          std::string patch, const WriteOptions& options, Done done,
                          const std::stop_token& stop) const {
   if (namespace_.empty()) return done(NoNamespace("patch"));
-  RestRequest request = MakeRequest("PATCH", namespace_, name);
-  AddOptions(options, &request);
-  request.content_type = PatchMediaType(type);
-  request.body = std::move(patch);
-  rest_->Send(std::move(request), ReadingEvent(options_.api, std::move(done)), stop);
+  Client(*rest_, options_)
+      .Patch({namespace_, name}, type, std::move(patch), options, std::move(done), stop);
 }
 
 void EventsClient::Delete(std::string_view namespace_, std::string_view name,
                           const DeleteOptions& options, StatusDone done,
                           const std::stop_token& stop) const {
   if (namespace_.empty()) return done(NoNamespace("delete"));
-  RestRequest request = MakeRequest("DELETE", namespace_, name);
-  AddOptions(options, &request);
-  rest_->Send(std::move(request), ReadingStatus(std::move(done)), stop);
+  Client(*rest_, options_).Delete({namespace_, name}, options, std::move(done), stop);
 }
 
 void EventsClient::DeleteCollection(const ListOptions& which, const DeleteOptions& options,
                                     StatusDone done, const std::stop_token& stop) const {
   if (which.namespace_.empty()) return done(NoNamespace("delete"));
-  RestRequest request = MakeRequest("DELETE", which.namespace_, "");
-  AddOptions(which, &request);
-  AddOptions(options, &request);
-  rest_->Send(std::move(request), ReadingStatus(std::move(done)), stop);
+  Client(*rest_, options_).DeleteCollection(which, options, std::move(done), stop);
 }
 
 void EventsClient::List(const ListOptions& options, ListDone done,
                         const std::stop_token& stop) const {
-  RestRequest request = MakeRequest("GET", options.namespace_, "");
-  AddOptions(options, &request);
-  rest_->Send(
-      std::move(request),
-      [api = options_.api, done = std::move(done)](Result<RestResponse> response) {
-        if (!response) return done(response.error());
-        done(CodecOf(response->content_type).DecodeEventList(response->body, api));
-      },
-      stop);
+  Client(*rest_, options_).ListPage(options, std::move(done), stop);
 }
 
 void EventsClient::Watch(const WatchOptions& options, WatchCallbacks callbacks,
                          const std::stop_token& stop) const {
-  RestRequest request = MakeRequest("GET", options.namespace_, "");
-  AddOptions(options, &request);
-  StartWatch<Event>(*rest_, std::move(request),
-                    Representation<Event>(EventResource(options_.api), options_.format),
-                    std::move(callbacks.event), std::move(callbacks.end), stop);
+  Client(*rest_, options_)
+      .Watch(options, std::move(callbacks.event), std::move(callbacks.end), stop);
 }
 
 Result<Event> EventsClient::Create(const Event& event, const WriteOptions& options,
                                    const std::stop_token& stop) const {
-  return Await<Event>([&](Done done) { Create(event, options, std::move(done), stop); });
+  return WaitForResult<Event>([&](Done done) { Create(event, options, std::move(done), stop); });
 }
 
 Result<Event> EventsClient::Update(const Event& event, const WriteOptions& options,
                                    const std::stop_token& stop) const {
-  return Await<Event>([&](Done done) { Update(event, options, std::move(done), stop); });
+  return WaitForResult<Event>([&](Done done) { Update(event, options, std::move(done), stop); });
 }
 
 Result<Event> EventsClient::Get(std::string_view namespace_, std::string_view name,
                                 const std::stop_token& stop) const {
-  return Await<Event>([&](Done done) { Get(namespace_, name, std::move(done), stop); });
+  return WaitForResult<Event>([&](Done done) { Get(namespace_, name, std::move(done), stop); });
 }
 
 Result<Event> EventsClient::Patch(std::string_view namespace_, std::string_view name,
                                   PatchType type, std::string patch, const WriteOptions& options,
                                   const std::stop_token& stop) const {
-  return Await<Event>([&](Done done) {
+  return WaitForResult<Event>([&](Done done) {
     Patch(namespace_, name, type, std::move(patch), options, std::move(done), stop);
   });
 }
 
 Status EventsClient::Delete(std::string_view namespace_, std::string_view name,
                             const DeleteOptions& options, const std::stop_token& stop) const {
-  return AwaitStatus(
+  return WaitForStatus(
       [&](StatusDone done) { Delete(namespace_, name, options, std::move(done), stop); });
 }
 
 Status EventsClient::DeleteCollection(const ListOptions& which, const DeleteOptions& options,
                                       const std::stop_token& stop) const {
-  return AwaitStatus(
+  return WaitForStatus(
       [&](StatusDone done) { DeleteCollection(which, options, std::move(done), stop); });
 }
 
 Result<EventList> EventsClient::List(const ListOptions& options,
                                      const std::stop_token& stop) const {
-  return Await<EventList>([&](ListDone done) { List(options, std::move(done), stop); });
+  return WaitForResult<EventList>([&](ListDone done) { List(options, std::move(done), stop); });
 }
 
 Status EventsClient::Watch(const WatchOptions& options, std::function<void(WatchEvent&&)> on_event,
                            const std::stop_token& stop) const {
-  return AwaitStatus([&](StatusDone done) {
+  return WaitForStatus([&](StatusDone done) {
     Watch(options, WatchCallbacks{std::move(on_event), std::move(done)}, stop);
   });
 }

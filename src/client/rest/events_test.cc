@@ -23,17 +23,17 @@ Event SomeEvent() {
   return event;
 }
 
-// A verb, and the request that it must become.
+// A call and the request that it must send.
 struct VerbCase {
   const char* name;
   std::function<void(const EventsClient&)> call;
   const char* method;
-  const char* target;  // below the API's root
+  const char* target;  // without the path of the API
   const char* content_type;
   const char* body;  // a part of it
 };
 
-TEST(EventsClient, AsksAsEachVerbIsSpelled) {
+TEST(EventsClient, SendsTheRequestOfEachVerb) {
   const auto ignore = [](const Result<Event>&) {};
   const auto ignore_status = [](const Status&) {};
   const VerbCase cases[] = {
@@ -119,23 +119,23 @@ TEST(EventsClient, AsksAsEachVerbIsSpelled) {
   }
 }
 
-TEST(EventsClient, RefusesAnEmptyNamespaceItself) {
+TEST(EventsClient, RejectsAnEmptyNamespaceWithoutARequest) {
   FakeServer server;
   const EventsClient events(server.rest);
-  std::vector<Status> refusals;
-  const auto refused = [&](const Result<Event>& r) { refusals.push_back(r.error()); };
+  std::vector<Status> errors;
+  const auto failed = [&](const Result<Event>& r) { errors.push_back(r.error()); };
   Event event = SomeEvent();
   event.metadata.namespace_.clear();
-  events.Create(event, {}, refused);
-  events.Update(event, {}, refused);
-  events.Get("", "x", refused);
-  events.Patch("", "x", PatchType::kMerge, "{}", {}, refused);
-  ASSERT_EQ(refusals.size(), 4U);
-  EXPECT_EQ(refusals[0].message(), "can't create an event with empty namespace");
+  events.Create(event, {}, failed);
+  events.Update(event, {}, failed);
+  events.Get("", "x", failed);
+  events.Patch("", "x", PatchType::kMerge, "{}", {}, failed);
+  ASSERT_EQ(errors.size(), 4U);
+  EXPECT_EQ(errors[0].message(), "can't create an event with empty namespace");
   EXPECT_EQ(server.transport->Next(), nullptr);
 }
 
-TEST(EventsClient, ReadsAPageAndItsToken) {
+TEST(EventsClient, ReadsAPageAndItsContinueToken) {
   FakeServer server;
   std::optional<Result<EventList>> result;
   EventsClient(server.rest, {.api = EventApi::kEventsV1}).List({}, [&](Result<EventList> r) {
@@ -152,7 +152,7 @@ TEST(EventsClient, ReadsAPageAndItsToken) {
   EXPECT_EQ((*result)->items[0].message, "n");
 }
 
-TEST(EventsClient, EndsAWatchAtAFrameThatMakesNoSense) {
+TEST(EventsClient, EndsAWatchAtAnInvalidFrame) {
   FakeServer server;
   std::vector<std::string> names;
   std::optional<Status> end;
@@ -173,7 +173,7 @@ TEST(EventsClient, EndsAWatchAtAFrameThatMakesNoSense) {
   EXPECT_FALSE(end->Is(StatusReason::kCancelled)) << end->ToString();
 }
 
-// Two frames of a watch: what the second one does not have must not be left of the first.
+// Two frames of a watch. Members that only the first one has must not appear in the second.
 constexpr std::string_view kTwoFrames =
     R"({"type":"ADDED","object":{"metadata":{"name":"a","labels":{"k":"v"}},)"
     R"("message":"a message that is too long for a short text","count":3}})"
@@ -182,7 +182,7 @@ constexpr std::string_view kTwoFrames =
     R"("message":"another one that is as long as this"}})"
     "\n";
 
-TEST(EventsClient, ReadsAWatchIntoOneEvent) {
+TEST(EventsClient, ReusesOneEventForAllFrames) {
   FakeServer server;
   std::vector<Event> seen;
   std::vector<const char*> memory;
@@ -203,7 +203,7 @@ TEST(EventsClient, ReadsAWatchIntoOneEvent) {
   EXPECT_EQ(memory[0], memory[1]);
 }
 
-TEST(EventsClient, LeavesAWatchersEventsToWhoeverMovesThem) {
+TEST(EventsClient, LetsTheCallbackMoveEvents) {
   std::vector<WatchEvent> kept;
   const auto takes_it = [&](WatchEvent event) { kept.push_back(std::move(event)); };
   const auto moves_it = [&](WatchEvent&& event) { kept.push_back(std::move(event)); };
@@ -229,7 +229,7 @@ TEST(EventsClient, LeavesAWatchersEventsToWhoeverMovesThem) {
   }
 }
 
-TEST(DynamicClient, AsksForAnyResource) {
+TEST(DynamicClient, SendsRequestsForAnyResource) {
   FakeServer server;
   const DynamicClient sets(server.rest, {"apps", "v1", "replicasets"});
   const auto ignore = [](const Result<Object>&) {};
@@ -254,7 +254,7 @@ TEST(DynamicClient, AsksForAnyResource) {
   EXPECT_EQ((*created)->uid(), "u");
 }
 
-TEST(DynamicClient, TellsEachElementOfAListWhatItIs) {
+TEST(DynamicClient, SetsTheKindOfEachItemOfAList) {
   FakeServer server;
   std::optional<Result<ObjectList>> result;
   const DynamicClient pods(server.rest, {"", "v1", "pods"});

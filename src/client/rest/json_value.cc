@@ -12,17 +12,17 @@ namespace herald {
 namespace {
 
 const JsonValue& Null() {
-  static const auto* const null = new JsonValue;  // never destroyed: handed out by reference
+  static const auto* const null = new JsonValue;  // never destroyed: returned by reference
   return *null;
 }
 
-JsonValue FromNumber(std::string_view text) {
-  const Json::Number number = Json::Scalar(text).AsNumber();
+JsonValue FromNumber(std::string_view digits) {
+  const Json::Number number = Json::Scalar(digits).AsNumber();
   if (const auto* integer = std::get_if<std::int64_t>(&number)) return *integer;
   return std::get<double>(number);
 }
 
-// False where the reader has failed, or the document is too deep.
+// Returns false if the reader failed or the document is nested too deeply.
 bool Read(JsonReader* reader, int depth, JsonValue* out) {
   if (depth > JsonValue::kMaxDepth) return false;
   switch (reader->Peek()) {
@@ -30,7 +30,7 @@ bool Read(JsonReader* reader, int depth, JsonValue* out) {
       JsonValue::Object& members = out->MutableObject();
       for (bool more = reader->BeginObject(); more; more = reader->NextMember()) {
         std::string key(reader->ReadKey());
-        // Written sorted by nearly everyone, so the end is the place to look first.
+        // Most documents are sorted, so a new key usually belongs at the end.
         const auto it = members.try_emplace(members.end(), std::move(key));
         if (!Read(reader, depth + 1, &it->second)) return false;
       }
@@ -47,8 +47,8 @@ bool Read(JsonReader* reader, int depth, JsonValue* out) {
       *out = JsonValue(reader->ReadStringView());
       break;
     case JsonReader::Type::kNumber: {
-      const std::string_view text = reader->ReadNumber();
-      if (reader->ok()) *out = FromNumber(text);
+      const std::string_view digits = reader->ReadNumber();
+      if (reader->ok()) *out = FromNumber(digits);
       break;
     }
     case JsonReader::Type::kBool:
@@ -72,8 +72,8 @@ JsonValue& JsonValue::operator=(const JsonValue&) = default;
 JsonValue& JsonValue::operator=(JsonValue&&) noexcept = default;
 JsonValue::~JsonValue() = default;
 
-Result<JsonValue> JsonValue::Parse(std::string_view text) {
-  JsonReader reader(text);
+Result<JsonValue> JsonValue::Parse(std::string_view json) {
+  JsonReader reader(json);
   Result<JsonValue> value{JsonValue()};
   const bool read = Read(&reader, 0, &*value);
   if (!reader.ok() || (read && !reader.Finish())) {
@@ -91,7 +91,7 @@ bool JsonValue::Bool(bool fallback) const {
 std::int64_t JsonValue::Int(std::int64_t fallback) const {
   if (const auto* integer = std::get_if<std::int64_t>(&value_)) return *integer;
   const auto* real = std::get_if<double>(&value_);
-  // What an int64 cannot hold is no integer that anybody meant.
+  // A double out of the range of int64 is not an integer.
   if (real != nullptr && *real > -9.2e18 && *real < 9.2e18) return static_cast<std::int64_t>(*real);
   return fallback;
 }

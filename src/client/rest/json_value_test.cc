@@ -43,7 +43,7 @@ TEST(JsonValue, IsBuiltAndWrittenAsGoWritesIt) {
   EXPECT_EQ(JsonValue::Parse(json.ToString()).value_or(JsonValue()), json);
 }
 
-TEST(JsonValue, RefusesWhatIsNoJsonOrTooDeep) {
+TEST(JsonValue, RejectsInvalidOrTooDeepJson) {
   for (const char* text : {"", "{", "[1,]", "{\"a\":1}x", "nul", "01"}) {
     const auto json = JsonValue::Parse(text);
     ASSERT_FALSE(json) << text;
@@ -53,7 +53,7 @@ TEST(JsonValue, RefusesWhatIsNoJsonOrTooDeep) {
   EXPECT_FALSE(JsonValue::Parse(std::string(5000, '[') + std::string(5000, ']')));
 }
 
-TEST(Object, ShowsItsMetadata) {
+TEST(Object, ReturnsItsMetadata) {
   const Object object{*JsonValue::Parse(
       R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","uid":"u",)"
       R"("resourceVersion":"5","generation":2,"labels":{"app":"web"},)"

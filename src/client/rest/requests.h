@@ -7,17 +7,17 @@
 #include "herald/client/resource.h"
 #include "herald/client/rest.h"
 
-// How verbs become requests. Typed and dynamic clients share them.
+// Builds requests from resources and options. All functions are thread-safe.
 namespace herald {
 
 RestRequest ResourceRequest(const Resource& resource, std::string_view method,
                             std::string_view namespace_, std::string_view name,
                             std::string_view subresource = {});
 void AddOptions(const ListOptions& options, RestRequest* request);
-// Makes a watch of it: no time-out but the server's.
+// Turns the request into a watch, which has no timeout on the client's side.
 void AddOptions(const WatchOptions& options, RestRequest* request);
 void AddOptions(const WriteOptions& options, RestRequest* request);
-// Goes into the body.
+// Sets the body.
 void AddOptions(const DeleteOptions& options, RestRequest* request);
 
 }  // namespace herald

@@ -10,7 +10,7 @@
 
 #include "client/config/proxy.h"
 #include "client/config/reaper.h"
-#include "client/rest/await.h"
+#include "client/rest/blocking_call.h"
 #include "client/rest/rest_impl.h"
 #include "herald/api/response_status.h"
 #include "http/url.h"
@@ -18,12 +18,12 @@
 namespace herald {
 namespace {
 
-// The body of a refused stream is a Status, a few hundred bytes long.
-constexpr std::size_t kMaxRefusalBytes = 256 * 1024;
-// A server that wants to be left alone for longer is not obeyed: whoever waits has given up.
+// Limit of the body that is kept when a stream is rejected. A Status has a few hundred bytes.
+constexpr std::size_t kMaxErrorBytes = 256 * 1024;
+// A longer Retry-After is not followed: the caller would have given up by then.
 constexpr std::chrono::seconds kMaxRetryAfter{3600};
 
-Status Cancelled() { return {StatusReason::kCancelled, "the call was cancelled"}; }
+Status Cancelled() { return {StatusReason::kCancelled, "the request was cancelled"}; }
 Status Closed() { return {StatusReason::kCancelled, "the client was closed"}; }
 
 std::string UserAgent(const RestOptions& options) {
@@ -32,7 +32,7 @@ std::string UserAgent(const RestOptions& options) {
   return fmt::format("{}/0 (linux) herald/" HERALD_VERSION, name.empty() ? "herald" : name);
 }
 
-// The header as a number of seconds; dates are not counted, as in client-go.
+// Parses the header as a number of seconds. Dates are ignored, as in client-go.
 std::optional<std::chrono::seconds> RetryAfter(std::string_view header) {
   std::int32_t seconds = 0;
   const char* const end = header.data() + header.size();
@@ -41,7 +41,7 @@ std::optional<std::chrono::seconds> RetryAfter(std::string_view header) {
   return std::chrono::seconds(seconds);
 }
 
-// Warning headers: `299 - "text"`.
+// The messages of Warning headers: `299 - "message"`.
 std::vector<std::string> Warnings(const http::Headers& headers) {
   std::vector<std::string> out;
   for (const http::Headers::Field& field : headers) {
@@ -63,8 +63,8 @@ void AppendQuery(const std::vector<std::pair<std::string, std::string>>& query,
   }
 }
 
-// Whether servers and proxies would take the path for another one: an object named ".."
-// would be asked for as its own parent. client-go refuses such names as well.
+// Whether the path has a segment "." or "..". Servers and proxies would change such a path to
+// another one. client-go rejects such names, too.
 bool HasDotSegment(std::string_view path) {
   while (!path.empty()) {
     path.remove_prefix(1);
@@ -77,8 +77,8 @@ bool HasDotSegment(std::string_view path) {
 
 }  // namespace
 
-// Confined to the transport's thread, but for the first step (see Impl).
-struct RestClient::Impl::Call {
+// One Send() or Stream(). Confined to the transport's thread, except the first step (see Impl).
+struct RestClient::Impl::PendingRequest {
   RestRequest request;
   Done done;                                   // of Send()
   std::optional<StreamCallbacks> callbacks{};  // of Stream()
@@ -87,11 +87,11 @@ struct RestClient::Impl::Call {
   int retries = 0;
   bool refreshed = false;
   bool finished = false;
-  std::uint64_t generation = 0;  // of the credentials that were shown
+  std::uint64_t generation = 0;  // of the credentials that were sent
   std::optional<Transport::CallId> under_way{};
-  // Of a stream: what was answered.
+  // For streams: the head of the answer, and the body if it is an error.
   std::optional<http::ResponseHead> head{};
-  std::string refusal{};
+  std::string error_body{};
   std::optional<std::stop_callback<std::function<void()>>> on_stop{};
 };
 
@@ -107,7 +107,7 @@ RestClient::Impl::Impl(ClientConfig config, RestOptions options,
       transport_(transport.release()) {}
 
 RestClient::Impl::~Impl() {
-  std::unordered_set<CallPtr> waiting;
+  std::unordered_set<PendingPtr> waiting;
   {
     const MutexLock lock(mu_);
     closed_ = true;
@@ -122,81 +122,80 @@ RestClient::Impl::~Impl() {
     gone_ = true;
   }
   delete transport_;
-  // Nobody else is left who could go on with these.
-  for (const CallPtr& call : waiting) Finish(call, Closed());
+  // No thread is left that could continue with these.
+  for (const PendingPtr& pending : waiting) Finish(pending, Closed());
 }
 
 void RestClient::Impl::Send(RestRequest request, Done done, const std::stop_token& stop) {
-  auto call = std::make_shared<Call>();
-  call->request = std::move(request);
-  call->done = std::move(done);
-  call->stop = stop;
-  Begin(call);
+  auto pending = std::make_shared<PendingRequest>();
+  pending->request = std::move(request);
+  pending->done = std::move(done);
+  pending->stop = stop;
+  Begin(pending);
 }
 
 void RestClient::Impl::Stream(RestRequest request, StreamCallbacks callbacks,
                               const std::stop_token& stop) {
-  auto call = std::make_shared<Call>();
-  call->request = std::move(request);
-  call->callbacks = std::move(callbacks);
-  call->stop = stop;
-  Begin(call);
+  auto pending = std::make_shared<PendingRequest>();
+  pending->request = std::move(request);
+  pending->callbacks = std::move(callbacks);
+  pending->stop = stop;
+  Begin(pending);
 }
 
-void RestClient::Impl::Begin(const CallPtr& call) {
-  if (HasDotSegment(call->request.path)) {
-    return Finish(call, Status(StatusReason::kBadRequest,
-                               fmt::format("the path {} would lead elsewhere: a name may not be "
-                                           "\".\" or \"..\"",
-                                           call->request.path)));
+void RestClient::Impl::Begin(const PendingPtr& pending) {
+  if (HasDotSegment(pending->request.path)) {
+    return Finish(pending, Status(StatusReason::kBadRequest,
+                                  fmt::format("invalid path {}: a name must not be \".\" or \"..\"",
+                                              pending->request.path)));
   }
-  if (!call->stop.stop_possible()) return Proceed(call);
-  if (call->stop.stop_requested()) return Finish(call, Cancelled());
-  // A stop may come at any moment from any thread, so that from here on all that
-  // happens to this call happens on the transport's.
-  if (!Wait(call)) return;
-  transport_->Post([this, call] {
-    EndWait(call);
-    if (call->finished) return;
-    call->on_stop.emplace(call->stop, [this, call] {
+  if (!pending->stop.stop_possible()) return Proceed(pending);
+  if (pending->stop.stop_requested()) return Finish(pending, Cancelled());
+  // A stop may be requested on any thread at any time. So all further steps of this request run on
+  // the transport's thread.
+  if (!Wait(pending)) return;
+  transport_->Post([this, pending] {
+    EndWait(pending);
+    if (pending->finished) return;
+    pending->on_stop.emplace(pending->stop, [this, pending] {
       const MutexLock lock(stop_mu_);
-      if (!gone_) transport_->Post([this, call] { Cancel(call); });
+      if (!gone_) transport_->Post([this, pending] { Cancel(pending); });
     });
-    Proceed(call);
+    Proceed(pending);
   });
 }
 
-bool RestClient::Impl::Wait(const CallPtr& call) {
+bool RestClient::Impl::Wait(const PendingPtr& pending) {
   {
     const MutexLock lock(mu_);
     if (!closed_) {
-      waiting_.insert(call);
+      waiting_.insert(pending);
       return true;
     }
   }
-  Finish(call, Closed());
+  Finish(pending, Closed());
   return false;
 }
 
-void RestClient::Impl::EndWait(const CallPtr& call) {
+void RestClient::Impl::EndWait(const PendingPtr& pending) {
   const MutexLock lock(mu_);
-  waiting_.erase(call);
+  waiting_.erase(pending);
 }
 
-void RestClient::Impl::Proceed(const CallPtr& call) {
-  if (options_.qps <= 0 || call->callbacks) return Authorize(call);
+void RestClient::Impl::Proceed(const PendingPtr& pending) {
+  if (options_.qps <= 0 || pending->callbacks) return Authorize(pending);
   {
     const MutexLock lock(mu_);
     if (closed_ || !throttled_.empty() || !bucket_.TryTake(limits_, transport_->clock().Steady())) {
       if (!closed_) {
-        waiting_.insert(call);
-        throttled_.push_back(call);
+        waiting_.insert(pending);
+        throttled_.push_back(pending);
         ArmThrottle();
         return;
       }
     }
   }
-  Authorize(call);
+  Authorize(pending);
 }
 
 void RestClient::Impl::ArmThrottle() {
@@ -208,7 +207,7 @@ void RestClient::Impl::ArmThrottle() {
 }
 
 void RestClient::Impl::OnThrottleTimer() {
-  std::vector<CallPtr> free;
+  std::vector<PendingPtr> free;
   {
     const MutexLock lock(mu_);
     throttle_armed_ = false;
@@ -219,79 +218,79 @@ void RestClient::Impl::OnThrottleTimer() {
     }
     if (!throttled_.empty()) ArmThrottle();
   }
-  for (const CallPtr& call : free) {
-    if (!call->finished) Authorize(call);
+  for (const PendingPtr& pending : free) {
+    if (!pending->finished) Authorize(pending);
   }
 }
 
-void RestClient::Impl::Authorize(const CallPtr& call) {
-  const std::optional<Result<Credentials::Shown>> shown = credentials_->Get();
-  if (!shown) return Refresh(call);
-  if (!*shown) return Finish(call, shown->error());
-  Dispatch(call, **shown);
+void RestClient::Impl::Authorize(const PendingPtr& pending) {
+  const std::optional<Result<Credentials::Authorization>> authorization = credentials_->Get();
+  if (!authorization) return Refresh(pending);
+  if (!*authorization) return Finish(pending, authorization->error());
+  Dispatch(pending, **authorization);
 }
 
-void RestClient::Impl::Refresh(const CallPtr& call) {
+void RestClient::Impl::Refresh(const PendingPtr& pending) {
   if (!credentials_->slow()) {
-    const Status status = credentials_->Refresh(call->generation, stopping_.get_token());
+    const Status status = credentials_->Refresh(pending->generation, stopping_.get_token());
     {
       const MutexLock lock(mu_);
       ++stats_.refreshes;
     }
-    if (!status.ok()) return Finish(call, status);
-    return Authorize(call);
+    if (!status.ok()) return Finish(pending, status);
+    return Authorize(pending);
   }
-  if (!Wait(call)) return;
+  if (!Wait(pending)) return;
   bool first = false;
   {
     const MutexLock lock(mu_);
     first = refreshing_.empty();
-    refreshing_.push_back(call);
+    refreshing_.push_back(pending);
     if (first) ++stats_.refreshes;
   }
-  // One run of the plugin serves all who wait.
+  // One run of the plugin is enough for all requests that wait.
   if (!first) return;
-  worker_->Post([this, generation = call->generation] {
+  worker_->Post([this, generation = pending->generation] {
     const Status status = credentials_->Refresh(generation, stopping_.get_token());
     transport_->Post([this, status] { OnRefreshed(status); });
   });
 }
 
 void RestClient::Impl::OnRefreshed(const Status& status) {
-  std::vector<CallPtr> calls;
+  std::vector<PendingPtr> waiting;
   {
     const MutexLock lock(mu_);
-    calls.swap(refreshing_);
-    for (const CallPtr& call : calls) waiting_.erase(call);
+    waiting.swap(refreshing_);
+    for (const PendingPtr& pending : waiting) waiting_.erase(pending);
   }
-  for (const CallPtr& call : calls) {
-    if (call->finished) continue;
+  for (const PendingPtr& pending : waiting) {
+    if (pending->finished) continue;
     if (status.ok()) {
-      Dispatch(call, credentials_->Current());
+      Dispatch(pending, credentials_->Current());
     } else {
-      Finish(call, status);
+      Finish(pending, status);
     }
   }
 }
 
-http::Request RestClient::Impl::MakeRequest(const Call& call,
-                                            const Credentials::Shown& shown) const {
+http::Request RestClient::Impl::MakeRequest(const PendingRequest& pending,
+                                            const Credentials::Authorization& authorization) const {
   http::Request out;
-  const RestRequest& request = call.request;
+  const RestRequest& request = pending.request;
   out.method = request.method;
   out.target = request.path;
   if (!request.query.empty()) AppendQuery(request.query, &out.target);
   out.headers.Add("accept", request.accept);
   if (!request.content_type.empty()) out.headers.Add("content-type", request.content_type);
   out.headers.Add("user-agent", user_agent_);
-  if (!shown.authorization.empty()) out.headers.Add("authorization", shown.authorization);
+  if (!authorization.header.empty()) out.headers.Add("authorization", authorization.header);
   if (config_.disable_compression) out.headers.Add("accept-encoding", "identity");
   if (const Impersonation& as = config_.impersonate; !as.user.empty()) {
     out.headers.Add("impersonate-user", as.user);
     if (!as.uid.empty()) out.headers.Add("impersonate-uid", as.uid);
     for (const std::string& group : as.groups) out.headers.Add("impersonate-group", group);
     for (const auto& [key, values] : as.extra) {
-      // Header names are escaped where HTTP would not have them.
+      // Characters that HTTP does not allow in header names are escaped.
       std::string name = "impersonate-extra-" + http::PercentEncode(key);
       std::transform(name.begin(), name.end(), name.begin(),
                      [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -302,69 +301,72 @@ http::Request RestClient::Impl::MakeRequest(const Call& call,
   return out;
 }
 
-void RestClient::Impl::Dispatch(const CallPtr& call, const Credentials::Shown& shown) {
+void RestClient::Impl::Dispatch(const PendingPtr& pending,
+                                const Credentials::Authorization& authorization) {
   bool closed = false;
   {
     const MutexLock lock(mu_);
     closed = closed_;
     if (!closed) ++stats_.requests;
   }
-  if (closed) return Finish(call, Closed());
-  call->generation = shown.generation;
+  if (closed) return Finish(pending, Closed());
+  pending->generation = authorization.generation;
   http::CallOptions options;
-  options.repeatable = call->request.method == "GET";
-  if (!call->callbacks) {
-    options.timeout = call->request.timeout.value_or(options_.timeout);
-    const bool alone = !call->stop.stop_possible();
-    const Transport::CallId id = transport_->Fetch(
-        MakeRequest(*call, shown), options,
-        [this, call](Result<http::Response> response) { OnResponse(call, std::move(response)); });
-    // Without a stop token nobody asks for it, and the answer may be here already, on
-    // another thread.
-    if (!alone) call->under_way = id;
+  options.repeatable = pending->request.method == "GET";
+  if (!pending->callbacks) {
+    options.timeout = pending->request.timeout.value_or(options_.timeout);
+    const bool alone = !pending->stop.stop_possible();
+    const Transport::CallId id =
+        transport_->Fetch(MakeRequest(*pending, authorization), options,
+                          [this, pending](Result<http::Response> response) {
+                            OnResponse(pending, std::move(response));
+                          });
+    // Without a stop token the id is not needed. It must not be stored then, because the answer
+    // may already be processed on another thread.
+    if (!alone) pending->under_way = id;
     return;
   }
-  options.timeout = call->request.timeout.value_or(std::chrono::milliseconds(0));
-  call->head.reset();
-  call->refusal.clear();
+  options.timeout = pending->request.timeout.value_or(std::chrono::milliseconds(0));
+  pending->head.reset();
+  pending->error_body.clear();
   http::Client::Callbacks callbacks;
-  callbacks.head = [call](const http::ResponseHead& head) {
-    call->head = head;
-    if (head.status / 100 == 2 && call->callbacks->head) {
-      call->callbacks->head(head.headers.Get("content-type"));
+  callbacks.head = [pending](const http::ResponseHead& head) {
+    pending->head = head;
+    if (head.status / 100 == 2 && pending->callbacks->head) {
+      pending->callbacks->head(head.headers.Get("content-type"));
     }
   };
-  callbacks.data = [call](std::string_view bytes) {
-    if (call->head && call->head->status / 100 != 2) {
-      if (call->refusal.size() < kMaxRefusalBytes) call->refusal.append(bytes);
-    } else if (call->callbacks->data) {
-      call->callbacks->data(bytes);
+  callbacks.data = [pending](std::string_view bytes) {
+    if (pending->head && pending->head->status / 100 != 2) {
+      if (pending->error_body.size() < kMaxErrorBytes) pending->error_body.append(bytes);
+    } else if (pending->callbacks->data) {
+      pending->callbacks->data(bytes);
     }
   };
-  callbacks.done = [this, call](const Status& status) {
-    if (!status.ok()) return OnResponse(call, status);
+  callbacks.done = [this, pending](const Status& status) {
+    if (!status.ok()) return OnResponse(pending, status);
     http::Response response;
-    if (call->head) {
-      response.status = call->head->status;
-      response.headers = call->head->headers;
+    if (pending->head) {
+      response.status = pending->head->status;
+      response.headers = pending->head->headers;
     }
-    response.body = std::move(call->refusal);
-    OnResponse(call, std::move(response));
+    response.body = std::move(pending->error_body);
+    OnResponse(pending, std::move(response));
   };
-  const bool alone = !call->stop.stop_possible();
+  const bool alone = !pending->stop.stop_possible();
   const Transport::CallId id =
-      transport_->Start(MakeRequest(*call, shown), options, std::move(callbacks));
-  if (!alone) call->under_way = id;
+      transport_->Start(MakeRequest(*pending, authorization), options, std::move(callbacks));
+  if (!alone) pending->under_way = id;
 }
 
-void RestClient::Impl::OnResponse(const CallPtr& call, Result<http::Response> response) {
-  call->under_way.reset();
+void RestClient::Impl::OnResponse(const PendingPtr& pending, Result<http::Response> response) {
+  pending->under_way.reset();
   if (!response) {
     {
       const MutexLock lock(mu_);
       ++stats_.failed;
     }
-    return Finish(call, response.error());
+    return Finish(pending, response.error());
   }
   const int code = response->status;
   const std::string_view content_type = response->headers.Get("content-type");
@@ -374,73 +376,73 @@ void RestClient::Impl::OnResponse(const CallPtr& call, Result<http::Response> re
     out.content_type = content_type;
     out.body = std::move(response->body);
     out.warnings = Warnings(response->headers);
-    return Finish(call, std::move(out));
+    return Finish(pending, std::move(out));
   }
   {
     const MutexLock lock(mu_);
     ++stats_.refused;
   }
-  if (TryAgain(call, code, response->headers)) return;
-  const RestRequest& request = call->request;
-  Finish(call, StatusFromResponse({.verb = request.method,
-                                   .group = request.group,
-                                   .resource = request.resource,
-                                   .name = request.name},
-                                  {.http_code = code,
-                                   .content_type = content_type,
-                                   .retry_after = response->headers.Get("retry-after"),
-                                   .body = response->body}));
+  if (Retry(pending, code, response->headers)) return;
+  const RestRequest& request = pending->request;
+  Finish(pending, StatusFromResponse({.verb = request.method,
+                                      .group = request.group,
+                                      .resource = request.resource,
+                                      .name = request.name},
+                                     {.http_code = code,
+                                      .content_type = content_type,
+                                      .retry_after = response->headers.Get("retry-after"),
+                                      .body = response->body}));
 }
 
-bool RestClient::Impl::TryAgain(const CallPtr& call, int code, const http::Headers& headers) {
-  if (call->stop.stop_requested()) return false;
-  if (code == 401 && !call->refreshed && credentials_->can_refresh()) {
-    call->refreshed = true;
+bool RestClient::Impl::Retry(const PendingPtr& pending, int code, const http::Headers& headers) {
+  if (pending->stop.stop_requested()) return false;
+  if (code == 401 && !pending->refreshed && credentials_->can_refresh()) {
+    pending->refreshed = true;
     {
       const MutexLock lock(mu_);
       ++stats_.retries;
     }
-    Refresh(call);
+    Refresh(pending);
     return true;
   }
   if (code != 429 && code < 500) return false;
   const std::optional<std::chrono::seconds> after = RetryAfter(headers.Get("retry-after"));
   if (!after || *after > kMaxRetryAfter) return false;
-  if (call->retries >= call->request.max_retries.value_or(options_.max_retries)) return false;
-  ++call->retries;
+  if (pending->retries >= pending->request.max_retries.value_or(options_.max_retries)) return false;
+  ++pending->retries;
   {
     const MutexLock lock(mu_);
     ++stats_.retries;
   }
-  if (!Wait(call)) return true;
-  transport_->PostAfter(*after, [this, call] {
-    EndWait(call);
-    if (!call->finished) Proceed(call);
+  if (!Wait(pending)) return true;
+  transport_->PostAfter(*after, [this, pending] {
+    EndWait(pending);
+    if (!pending->finished) Proceed(pending);
   });
   return true;
 }
 
-void RestClient::Impl::Cancel(const CallPtr& call) {
-  if (call->finished) return;
-  if (const auto id = call->under_way) return transport_->Cancel(*id);
+void RestClient::Impl::Cancel(const PendingPtr& pending) {
+  if (pending->finished) return;
+  if (const auto id = pending->under_way) return transport_->Cancel(*id);
   {
     const MutexLock lock(mu_);
-    waiting_.erase(call);
-    std::erase(throttled_, call);
-    std::erase(refreshing_, call);
+    waiting_.erase(pending);
+    std::erase(throttled_, pending);
+    std::erase(refreshing_, pending);
   }
-  Finish(call, Cancelled());
+  Finish(pending, Cancelled());
 }
 
-void RestClient::Impl::Finish(const CallPtr& call, Result<RestResponse> result) {
-  if (std::exchange(call->finished, true)) return;
-  call->on_stop.reset();
-  // Moved out, so that what the callbacks hold goes with them.
-  if (const auto callbacks = std::exchange(call->callbacks, std::nullopt)) {
+void RestClient::Impl::Finish(const PendingPtr& pending, Result<RestResponse> result) {
+  if (std::exchange(pending->finished, true)) return;
+  pending->on_stop.reset();
+  // Moved out, so that objects that the callbacks own are released.
+  if (const auto callbacks = std::exchange(pending->callbacks, std::nullopt)) {
     if (callbacks->done) callbacks->done(result ? Status() : result.error());
     return;
   }
-  const Done done = std::exchange(call->done, nullptr);
+  const Done done = std::exchange(pending->done, nullptr);
   if (done) done(std::move(result));
 }
 
@@ -460,7 +462,7 @@ RestClient::RestClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 RestClient::~RestClient() {
   if (!impl_->RunsHere()) return;
-  // The transport's thread cannot wait for its own end.
+  // The transport's thread cannot join itself.
   DestroyElsewhere([impl = std::shared_ptr<Impl>(std::move(impl_))]() mutable { impl.reset(); });
 }
 
@@ -486,7 +488,7 @@ void RestClient::Send(RestRequest request, Done done, const std::stop_token& sto
 }
 
 Result<RestResponse> RestClient::Send(RestRequest request, const std::stop_token& stop) {
-  return Await<RestResponse>(
+  return WaitForResult<RestResponse>(
       [&](Done done) { impl_->Send(std::move(request), std::move(done), stop); });
 }
 

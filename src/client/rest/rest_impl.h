@@ -16,16 +16,18 @@
 
 namespace herald {
 
-// A call is in exactly one of these places:
+// The implementation of RestClient. A pending request is in exactly one of these places:
 //
 //   throttled_   waits for a token of the QPS limit
 //   refreshing_  waits for credentials
-//   (a timer)    waits for the time a server named in Retry-After
+//   (a timer)    waits for the time of a Retry-After header
 //   (transport)  is under way
 //
-// The first three are in waiting_ as well, so that the end of the client can tell
-// them. The steps from one to the next happen on the transport's thread, except the first
-// one, which happens on the caller's where nothing stands in the way.
+// In the first three it is also in waiting_, so that the destructor can end it. A request moves
+// from one place to the next on the transport's thread. The first step runs on the caller's thread
+// if the request has no stop token.
+//
+// Thread-safe.
 class RestClient::Impl {
  public:
   Impl(ClientConfig config, RestOptions options, std::shared_ptr<Credentials> credentials,
@@ -41,31 +43,32 @@ class RestClient::Impl {
   const RestOptions& options() const { return options_; }
   Transport& transport() { return *transport_; }
   RestStats Stats() const;
-  // Whether this is the transport's thread.
+  // Whether the caller is on the transport's thread.
   bool RunsHere() const { return transport_->RunsHere(); }
 
  private:
-  struct Call;
-  using CallPtr = std::shared_ptr<Call>;
+  struct PendingRequest;
+  using PendingPtr = std::shared_ptr<PendingRequest>;
 
-  void Begin(const CallPtr& call);
-  // Throttle, then credentials, then the wire.
-  void Proceed(const CallPtr& call);
-  void Authorize(const CallPtr& call);
-  void Dispatch(const CallPtr& call, const Credentials::Shown& shown);
-  http::Request MakeRequest(const Call& call, const Credentials::Shown& shown) const;
-  void OnResponse(const CallPtr& call, Result<http::Response> response);
-  // Whether the call goes on in spite of this answer.
-  bool TryAgain(const CallPtr& call, int code, const http::Headers& headers);
-  void Refresh(const CallPtr& call);
+  void Begin(const PendingPtr& pending);
+  // Waits for the QPS limit, then gets credentials, then sends.
+  void Proceed(const PendingPtr& pending);
+  void Authorize(const PendingPtr& pending);
+  void Dispatch(const PendingPtr& pending, const Credentials::Authorization& authorization);
+  http::Request MakeRequest(const PendingRequest& pending,
+                            const Credentials::Authorization& authorization) const;
+  void OnResponse(const PendingPtr& pending, Result<http::Response> response);
+  // Retries if the answer allows it. Returns false if the answer is final.
+  bool Retry(const PendingPtr& pending, int code, const http::Headers& headers);
+  void Refresh(const PendingPtr& pending);
   void OnRefreshed(const Status& status);
-  void Finish(const CallPtr& call, Result<RestResponse> result);
-  void Cancel(const CallPtr& call);
+  void Finish(const PendingPtr& pending, Result<RestResponse> result);
+  void Cancel(const PendingPtr& pending);
   void ArmThrottle() REQUIRES(mu_);
   void OnThrottleTimer();
-  // False if the client has been closed: the call has been told.
-  bool Wait(const CallPtr& call);
-  void EndWait(const CallPtr& call);
+  // Adds the request to waiting_. If the client is closed, ends the request and returns false.
+  bool Wait(const PendingPtr& pending);
+  void EndWait(const PendingPtr& pending);
 
   const ClientConfig config_;
   const RestOptions options_;
@@ -77,22 +80,22 @@ class RestClient::Impl {
   // Guards all below. No callback runs under it.
   mutable Mutex mu_;
   bool closed_ GUARDED_BY(mu_) = false;
-  std::unordered_set<CallPtr> waiting_ GUARDED_BY(mu_);
-  std::deque<CallPtr> throttled_ GUARDED_BY(mu_);
+  std::unordered_set<PendingPtr> waiting_ GUARDED_BY(mu_);
+  std::deque<PendingPtr> throttled_ GUARDED_BY(mu_);
   TokenBucket bucket_ GUARDED_BY(mu_);
   bool throttle_armed_ GUARDED_BY(mu_) = false;
-  std::vector<CallPtr> refreshing_ GUARDED_BY(mu_);
+  std::vector<PendingPtr> refreshing_ GUARDED_BY(mu_);
   RestStats stats_ GUARDED_BY(mu_);
 
-  // Runs exec plugins, which may take a minute. Null where there is none.
+  // Runs the exec plugin, which may take a minute. Null if there is no plugin.
   std::unique_ptr<Executor> worker_;
 
-  // Keeps a stop, which may come from any thread at any time, from finding no transport.
-  // Held while a task is posted, and over nothing else.
+  // Protects the transport from a stop request that comes from another thread during destruction.
+  // Held only while a task is posted.
   Mutex stop_mu_;
   bool gone_ GUARDED_BY(stop_mu_) = false;
-  // Owned. A plain pointer, because it has to be good until the last of its callbacks has
-  // returned, while it is being destroyed.
+  // Owned. A raw pointer, because it must stay valid while the transport is being destroyed, until
+  // its last callback has returned.
   Transport* const transport_;
 };
 

@@ -1,8 +1,10 @@
 #include "herald/client/rest_sink.h"
 
 #include <algorithm>
-#include <atomic>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/bytes/random.h"
@@ -15,41 +17,77 @@
 namespace herald {
 namespace {
 
-// Whether a refusal is about the whole API: no server has it, or the account may not use
-// it. A namespace that is missing or going away is none of these.
-bool IsAboutTheApi(const Status& status) {
-  if (status.origin() != Status::Origin::kServer) return false;
+bool HasCause(const Status& status, std::string_view reason) {
   const auto& causes = status.details().causes;
-  if (status.code() == 403) {
-    return std::none_of(causes.begin(), causes.end(), [](const StatusCause& cause) {
-      return cause.reason == "NamespaceTerminating";
-    });
+  return std::any_of(causes.begin(), causes.end(),
+                     [&](const StatusCause& cause) { return cause.reason == reason; });
+}
+
+// What the rejection of a write means for the API that it was sent through.
+enum class ApiProblem : std::uint8_t {
+  kNone,       // nothing
+  kMissing,    // the server does not have it
+  kForbidden,  // the account may not use it in this namespace
+};
+
+ApiProblem ApiProblemOf(const Status& status) {
+  if (status.origin() != Status::Origin::kServer) return ApiProblem::kNone;
+  // Admission rejects creates in a namespace that is being deleted, whatever the API.
+  if (status.code() == 403 && !HasCause(status, "NamespaceTerminating")) {
+    return ApiProblem::kForbidden;
   }
-  // A server answers for a group it does not have with a plain page, not with a Status
-  // about some object.
-  return status.code() == 404 &&
-         std::any_of(causes.begin(), causes.end(), [](const StatusCause& cause) {
-           return cause.reason == "UnexpectedServerResponse";
-         });
+  // A server answers for a group that it does not have with a plain page, not with a Status
+  // about an object.
+  if (status.code() == 404 && HasCause(status, "UnexpectedServerResponse")) {
+    return ApiProblem::kMissing;
+  }
+  return ApiProblem::kNone;
+}
+
+// Whether the server has looked at the event itself, so that the account may use the API. Other
+// errors, such as 401, 429 or 500, do not show that.
+bool IsAboutTheEvent(const Status& status) {
+  if (status.origin() != Status::Origin::kServer) return false;
+  if (ApiProblemOf(status) != ApiProblem::kNone) return false;
+  const int code = status.code();
+  return code == 400 || code == 404 || code == 409 || code == 413 || code == 422;
+}
+
+// Without a choice of the caller the sink has its own.
+std::shared_ptr<ApiChoice> ChoiceFor(const RestSinkOptions& options, RestClient* rest) {
+  if (options.api_choice) return options.api_choice;
+  auto choice = std::make_shared<ApiChoice>(&rest->impl().transport().clock());
+  choice->Set(EventApi::kEventsV1);
+  return choice;
 }
 
 }  // namespace
 
+// Which API to use is known by `choice` alone. This class asks it before each request and
+// reports the server's answers to it.
+//
+// Thread-safe.
 struct RestSink::State : std::enable_shared_from_this<State> {
   State(RestClient* r, RestSinkOptions o)
-      : rest(r), options(std::move(o)), backoff(BackoffOptions(), RandomSeed()) {}
+      : rest(r),
+        options(std::move(o)),
+        choice(ChoiceFor(options, rest)),
+        backoff(BackoffOptions(), RandomSeed()) {}
 
-  // Asks until the server answers, or the sink is gone.
+  // Asks until the server answers, or the sink is destroyed.
   void Discover() {
     rest->Send(
         DiscoveryRequest(),
         [weak = weak_from_this()](const Result<RestResponse>& answer) {
           const auto self = weak.lock();
-          if (!self || self->options.api_choice->Get()) return;
+          if (!self || self->choice->Get()) return;
           const Result<EventApi> api = ReadDiscovery(answer);
-          if (api) return self->options.api_choice->Set(*api);
-          // One that does not let us ask is still one that has had the API since 1.19.
-          if (api.error().code() == 403) return self->options.api_choice->Set(EventApi::kEventsV1);
+          if (api && *api == EventApi::kCoreV1) {
+            self->choice->FallBack();
+            return;
+          }
+          // Every server has had the API since 1.19, also one that does not let us ask.
+          if (api || api.error().code() == 403) return self->choice->Set(EventApi::kEventsV1);
           if (api.error().Is(StatusReason::kCancelled)) return;
           Transport& transport = self->rest->impl().transport();
           transport.PostAfter(self->backoff.Next(transport.clock().Steady()), [weak] {
@@ -59,49 +97,46 @@ struct RestSink::State : std::enable_shared_from_this<State> {
         stop.get_token());
   }
 
-  void FallBack(const Status& refusal) {
-    if (fell_back.exchange(true) || !options.log) return;
-    const std::string why = refusal.ToString();
-    options.log({.level = LogLevel::kWarn,
-                 .message = "events.k8s.io/v1 cannot be used, events are written through v1 from "
-                            "now on",
-                 .fields = {{"reason", why}}});
-  }
-
   void Send(SinkRequest request, Completion done) {
-    if (request.api == EventApi::kCoreV1 || fell_back.load(std::memory_order_relaxed)) {
-      return SendThrough(request, EventApi::kCoreV1, std::move(done));
-    }
-    if (options.api_choice) {
-      return SendThrough(request, EventApi::kEventsV1,
-                         [self = shared_from_this(), done = std::move(done)](Result<Event> result) {
-                           if (!result && IsAboutTheApi(result.error())) {
-                             self->FallBack(result.error());
-                             self->options.api_choice->Set(EventApi::kCoreV1);
-                           }
-                           done(std::move(result));
-                         });
-    }
-    // Kept for the other API, should this one be refused.
-    auto again = std::make_shared<const SinkRequest>(std::move(request));
-    SendThrough(*again, EventApi::kEventsV1,
-                [self = shared_from_this(), again, done = std::move(done)](Result<Event> result) {
-                  if (result || !IsAboutTheApi(result.error())) return done(std::move(result));
-                  self->SendThroughOther(*again, result.error(), done);
+    const bool use_core = request.api == EventApi::kCoreV1 ||
+                          choice->Get(request.event->metadata.namespace_) == EventApi::kCoreV1;
+    if (use_core) return SendThrough(request, EventApi::kCoreV1, std::move(done));
+    // Kept for v1, in case that this API cannot be used.
+    auto kept = std::make_shared<const SinkRequest>(std::move(request));
+    SendThrough(*kept, EventApi::kEventsV1,
+                [self = shared_from_this(), kept, done = std::move(done)](Result<Event> result) {
+                  if (result || ApiProblemOf(result.error()) == ApiProblem::kNone) {
+                    return done(std::move(result));
+                  }
+                  self->TryCore(*kept, result.error(), done);
                 });
   }
 
-  void SendThroughOther(const SinkRequest& request, const Status& refusal, const Completion& done) {
+  // Writes through v1 what events.k8s.io/v1 rejected, and falls back if v1 can be used.
+  void TryCore(const SinkRequest& request, const Status& rejection, const Completion& done) {
     SendThrough(request, EventApi::kCoreV1,
-                [self = shared_from_this(), refusal, done](Result<Event> result) {
-                  // If v1 is forbidden, too, then events are, and the first answer says it best.
-                  // Anything else that v1 says is about this one event.
-                  if (!result && IsAboutTheApi(result.error())) return done(refusal);
-                  if (result || result.error().origin() == Status::Origin::kServer) {
-                    self->FallBack(refusal);
+                [self = shared_from_this(), namespace_ = request.event->metadata.namespace_,
+                 rejection, done](Result<Event> result) {
+                  // If neither API can be used, the first answer is the better explanation.
+                  if (!result && ApiProblemOf(result.error()) != ApiProblem::kNone) {
+                    return done(rejection);
+                  }
+                  if (result || IsAboutTheEvent(result.error())) {
+                    self->FallBack(namespace_, rejection);
                   }
                   done(std::move(result));
                 });
+  }
+
+  void FallBack(const std::string& namespace_, const Status& rejection) {
+    const bool everywhere = ApiProblemOf(rejection) == ApiProblem::kMissing;
+    const bool is_news = everywhere ? choice->FallBack() : choice->FallBack(namespace_);
+    if (!is_news || !options.log) return;
+    const std::string reason = rejection.ToString();
+    options.log({.level = LogLevel::kWarn,
+                 .message = "events.k8s.io/v1 cannot be used, events are written through v1",
+                 .fields = {{"namespace", everywhere ? std::string_view("*") : namespace_},
+                            {"reason", reason}}});
   }
 
   void SendThrough(const SinkRequest& sink_request, EventApi api, Completion done) {
@@ -131,18 +166,18 @@ struct RestSink::State : std::enable_shared_from_this<State> {
     });
   }
 
-  // The sink's. Used by the sink and by callbacks of the client's, which live as long; not
-  // owned here, because then a client with requests under way would own itself.
+  // Owned by the sink. Used by the sink and by callbacks of the client, which the client
+  // outlives. Not owned here, or a client with requests under way would own itself.
   RestClient* const rest;
   const RestSinkOptions options;
-  std::atomic<bool> fell_back{false};
+  const std::shared_ptr<ApiChoice> choice;
   std::stop_source stop{};  // of the discovery
   Backoff backoff;          // on the client's thread only
 };
 
 RestSink::RestSink(std::shared_ptr<RestClient> rest, RestSinkOptions options)
     : rest_(std::move(rest)), state_(std::make_shared<State>(rest_.get(), std::move(options))) {
-  if (state_->options.api_choice && !state_->options.api_choice->Get()) state_->Discover();
+  if (!state_->choice->Get()) state_->Discover();
 }
 
 RestSink::~RestSink() { state_->stop.request_stop(); }
@@ -151,6 +186,6 @@ void RestSink::Send(SinkRequest request, Completion done) {
   state_->Send(std::move(request), std::move(done));
 }
 
-bool RestSink::fell_back() const { return state_->fell_back; }
+bool RestSink::fell_back() const { return state_->choice->fell_back(); }
 
 }  // namespace herald

@@ -22,7 +22,7 @@ constexpr std::string_view kThrottled =
     R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"slow down",)"
     R"("reason":"TooManyRequests","code":429})";
 
-// A file that goes with the test.
+// A file that is deleted at the end of the test.
 class TempFile {
  public:
   explicit TempFile(std::string_view text) { Write(text); }
@@ -40,7 +40,7 @@ RestRequest GetEvents() {
           .resource = "events"};
 }
 
-TEST(RestClient, AsksAsKubernetesExpects) {
+TEST(RestClient, SendsTheExpectedHeadersAndQuery) {
   FakeServer server({.server = "http://fake", .token = "secret"}, {.user_agent = "agent/1"});
   std::optional<Result<RestResponse>> result;
   server.rest->Send(GetEvents(), [&](Result<RestResponse> r) { result = std::move(r); });
@@ -62,7 +62,7 @@ TEST(RestClient, AsksAsKubernetesExpects) {
   EXPECT_EQ((*result)->warnings, std::vector<std::string>{"old API"});
 }
 
-TEST(RestClient, SendsNothingToPathsThatLeadElsewhere) {
+TEST(RestClient, RejectsPathsWithDotSegments) {
   FakeServer server;
   for (const char* path : {"/api/v1/namespaces/../events", "/api/v1/namespaces/default/events/..",
                            "/api/v1/./events", "/.."}) {
@@ -76,7 +76,7 @@ TEST(RestClient, SendsNothingToPathsThatLeadElsewhere) {
   EXPECT_EQ(server.transport->fresh(), 1U);
 }
 
-TEST(RestClient, ShowsAPasswordAndWhomToActAs) {
+TEST(RestClient, SendsAPasswordAndImpersonation) {
   FakeServer server(
       {.server = "http://fake",
        .username = "admin",
@@ -96,7 +96,7 @@ TEST(RestClient, ShowsAPasswordAndWhomToActAs) {
   EXPECT_EQ(extra, (std::vector<std::string>{"a", "b"}));
 }
 
-TEST(RestClient, TellsAServersRefusalAsItsStatus) {
+TEST(RestClient, ReturnsTheStatusOfTheServer) {
   FakeServer server;
   std::optional<Result<RestResponse>> result;
   server.rest->Send(GetEvents(), [&](Result<RestResponse> r) { result = std::move(r); });
@@ -109,7 +109,7 @@ TEST(RestClient, TellsAServersRefusalAsItsStatus) {
   EXPECT_EQ(server.rest->Stats().refused, 1U);
 }
 
-// What a server answers, how often it is asked, and what comes of it.
+// An answer of the server, the number of requests, and the result.
 struct RetryCase {
   const char* name;
   int code;
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Table, Retries,
                                            RetryCase{"ForNextYear", 503, "31536000", 1, 1, false}),
                          [](const auto& row) { return row.param.name; });
 
-TEST(RestClient, WaitsAsLongAsItWasTold) {
+TEST(RestClient, WaitsForTheTimeOfRetryAfter) {
   FakeServer server;
   server.rest->Send({.method = "POST", .path = "/x"}, [](const Result<RestResponse>&) {});
   server.transport->Answer(server.transport->Next(), 429, std::string(kThrottled),
@@ -170,7 +170,7 @@ TEST(RestClient, WaitsAsLongAsItWasTold) {
   EXPECT_NE(server.transport->Next(), nullptr);
 }
 
-TEST(RestClient, ReadsTheTokenAgainWhenItIsRefusedOnceOnly) {
+TEST(RestClient, ReadsTheTokenAgainOnceAfterA401) {
   const TempFile file("old\n");
   FakeServer server({.server = "http://fake", .token_file = file.path()});
   std::optional<Result<RestResponse>> result;
@@ -201,13 +201,13 @@ TEST(RestClient, ReadsTheTokenAgainAfterAMinute) {
   EXPECT_EQ(sent(), "Bearer old");
   server.transport->Advance(kTokenFilePeriod);
   EXPECT_EQ(sent(), "Bearer new");
-  // A file that is gone does not take the token with it.
+  // If the file is missing, the old token is kept.
   std::filesystem::remove(file.path());
   server.transport->Advance(kTokenFilePeriod);
   EXPECT_EQ(sent(), "Bearer new");
 }
 
-TEST(RestClient, FailsWithoutARequestWhereThereIsNoToken) {
+TEST(RestClient, FailsWithoutARequestIfThereIsNoToken) {
   FakeServer server({.server = "http://fake", .token_file = "/does/not/exist"});
   std::optional<Result<RestResponse>> result;
   server.rest->Send(GetEvents(), [&](Result<RestResponse> r) { result = std::move(r); });
@@ -216,7 +216,7 @@ TEST(RestClient, FailsWithoutARequestWhereThereIsNoToken) {
   EXPECT_EQ(server.transport->Next(), nullptr);
 }
 
-TEST(RestClient, HoldsBackWhatIsOverTheLimit) {
+TEST(RestClient, DelaysRequestsAboveTheLimit) {
   FakeServer server({.server = "http://fake"}, {.qps = 2, .burst = 3});
   for (int i = 0; i < 6; ++i) server.rest->Send(GetEvents(), [](const Result<RestResponse>&) {});
   EXPECT_EQ(server.transport->fresh(), 3U);
@@ -230,7 +230,7 @@ TEST(RestClient, HoldsBackWhatIsOverTheLimit) {
   EXPECT_EQ(server.transport->fresh(), 6U);
 }
 
-TEST(RestClient, CancelsWhatIsUnderWay) {
+TEST(RestClient, CancelsARequestUnderWay) {
   FakeServer server;
   std::stop_source stop;
   std::optional<Result<RestResponse>> result;
@@ -245,7 +245,7 @@ TEST(RestClient, CancelsWhatIsUnderWay) {
   EXPECT_TRUE(result->error().Is(StatusReason::kCancelled));
 }
 
-TEST(RestClient, CancelsWhatWaits) {
+TEST(RestClient, CancelsAWaitingRequest) {
   FakeServer server;
   std::stop_source stop;
   std::optional<Result<RestResponse>> result;
@@ -260,7 +260,7 @@ TEST(RestClient, CancelsWhatWaits) {
   EXPECT_EQ(server.transport->Next(), nullptr);
 }
 
-TEST(RestClient, DoesNotEvenStartWhatIsCancelledAlready) {
+TEST(RestClient, DoesNotSendACancelledRequest) {
   FakeServer server;
   std::stop_source stop;
   stop.request_stop();
@@ -271,7 +271,7 @@ TEST(RestClient, DoesNotEvenStartWhatIsCancelledAlready) {
   EXPECT_EQ(server.transport->Next(), nullptr);
 }
 
-TEST(RestClient, TellsAllWhoWaitWhenItIsClosed) {
+TEST(RestClient, EndsAllWaitingRequestsWhenClosed) {
   FakeServer server({.server = "http://fake"}, {.qps = 1, .burst = 1});
   int cancelled = 0;
   const auto count = [&](const Result<RestResponse>& r) {
@@ -286,7 +286,7 @@ TEST(RestClient, TellsAllWhoWaitWhenItIsClosed) {
   EXPECT_EQ(cancelled, 3);
 }
 
-TEST(RestClient, StreamsASuccessAndCollectsARefusal) {
+TEST(RestClient, StreamsASuccessAndBuffersAnError) {
   FakeServer server;
   std::string bytes, type;
   std::optional<Status> end;

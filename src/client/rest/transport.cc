@@ -33,7 +33,7 @@ class HttpTransport final : public Transport {
 
  private:
   std::atomic<std::thread::id> thread_{};
-  // Last, so that it goes first: its thread sets the one above.
+  // Last, so that it is destroyed first: its thread writes thread_.
   const std::unique_ptr<http::Client> client_;
 };
 

@@ -9,9 +9,9 @@
 
 namespace herald {
 
-// A Transport carries requests to a server and runs everything else that happens inside
-// a client, one thing after the other: callbacks, tasks and timers never overlap. It is
-// http::Client in production and a script with a fake clock in tests.
+// A Transport sends requests to a server and runs the callbacks, tasks and timers of a client, one
+// at a time on one thread. It is http::Client in production, and FakeTransport with a fake clock
+// in tests.
 //
 // Thread-safe, except for destruction.
 class Transport {
@@ -27,13 +27,13 @@ class Transport {
   virtual void Cancel(CallId call) = 0;
   virtual void Post(std::function<void()> task) = 0;
   virtual void PostAfter(std::chrono::nanoseconds delay, std::function<void()> task) = 0;
-  // Whether this is the thread of callbacks and tasks, which cannot wait for itself.
+  // Whether the caller is on the thread of callbacks and tasks, which cannot wait for itself.
   virtual bool RunsHere() const = 0;
   virtual const Clock& clock() const = 0;
   virtual http::ClientStats Stats() const = 0;
 };
 
-// Over http::Client.
+// Opens a Transport over http::Client.
 Result<std::unique_ptr<Transport>> OpenHttpTransport(http::ClientOptions options);
 
 }  // namespace herald

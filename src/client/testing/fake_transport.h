@@ -15,8 +15,8 @@
 
 namespace herald {
 
-// A server and a clock that a test plays itself. Nothing happens until it says so, and
-// all of it happens on the test's thread.
+// A Transport for tests: the test answers the requests and advances the clock. Everything runs on
+// the test's thread, in calls of the test. Thread-confined.
 class FakeTransport final : public Transport {
  public:
   struct Call {
@@ -27,7 +27,7 @@ class FakeTransport final : public Transport {
     std::function<void(Result<http::Response>)> fetched{};
     bool cancelled = false;
 
-    // The query's parameter, decoded by eye: tests use plain values.
+    // The value of a query parameter. It is not unescaped: tests use plain values.
     std::string Query(std::string_view name) const {
       const std::size_t query = request.target.find('?');
       if (query == std::string::npos) return "";
@@ -79,7 +79,7 @@ class FakeTransport final : public Transport {
     Run();
   }
 
-  // The oldest call that the test has not taken yet; null if there is none.
+  // The oldest call that Next() has not returned yet; null if there is none.
   std::shared_ptr<Call> Next() {
     Run();
     if (fresh_.empty()) return nullptr;
@@ -92,7 +92,7 @@ class FakeTransport final : public Transport {
     return fresh_.size();
   }
 
-  // A whole answer.
+  // Sends a complete answer.
   void Answer(const std::shared_ptr<Call>& call, int code, std::string body,
               http::Headers headers = {{"content-type", "application/json"}}) {
     Close(call);
@@ -114,7 +114,7 @@ class FakeTransport final : public Transport {
     }
     Run();
   }
-  // Pieces of a stream.
+  // Send parts of a stream.
   void Head(const std::shared_ptr<Call>& call,
             http::Headers headers = {{"content-type", "application/json"}}) {
     call->callbacks.head({200, std::move(headers)});
@@ -130,11 +130,11 @@ class FakeTransport final : public Transport {
     Run();
   }
 
-  // As the end of an http::Client does.
+  // As the destructor of http::Client does.
   ~FakeTransport() override { CancelAll(); }
 
-  // Lets go of everything, because what is queued here may hold the client that owns us,
-  // and nobody else would ever run it.
+  // Releases all calls and tasks. They may own the client that owns this transport, and would
+  // never run otherwise.
   void Shut() {
     Run();
     CancelAll();
@@ -166,7 +166,7 @@ class FakeTransport final : public Transport {
   Executor executor_;
 };
 
-// A RestClient over it. The transport stays the test's to play with, until the client is gone.
+// A RestClient with a FakeTransport. The test may use the transport until the client is destroyed.
 struct FakeServer {
   explicit FakeServer(ClientConfig config = {.server = "http://fake"}, RestOptions options = {}) {
     auto owned = std::make_unique<FakeTransport>(&clock);

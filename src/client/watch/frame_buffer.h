@@ -11,18 +11,18 @@
 
 namespace herald {
 
-// A FrameBuffer cuts a watch stream, which arrives in pieces of any size, into frames.
-// A frame that came whole is handed out from where it lies; only its beginning is
-// ever kept, so that memory stays at one frame, however long the watch.
+// A FrameBuffer splits a watch stream, which arrives in pieces of any size, into frames. A frame
+// that arrives in one piece is not copied. Only an incomplete frame is kept, so the buffer holds
+// at most one frame.
 //
 // Thread-confined.
 class FrameBuffer {
  public:
-  // The codec is borrowed: one of the two of codec.h.
+  // The codec is borrowed: one of the two in codec.h.
   explicit FrameBuffer(const Codec& codec) : codec_(codec) {}
 
-  // Calls on_frame with the payload of each frame that is complete now. It stops at the
-  // first that returns an error, and returns that; a stream that is broken is one, too.
+  // Calls on_frame with the payload of each complete frame. Stops at the first error and returns
+  // it: an error of on_frame, or of a stream that is malformed.
   template <typename OnFrame>
   Status Append(std::string_view bytes, OnFrame&& on_frame) {
     if (!rest_.empty()) {
@@ -50,7 +50,7 @@ class FrameBuffer {
     return error;
   }
 
-  // Whether the stream stopped in the middle of a frame.
+  // Whether the buffer holds an incomplete frame.
   bool cut_off() const { return !rest_.empty(); }
 
  private:

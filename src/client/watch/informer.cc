@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/string_hash.h"
 #include "base/thread/mutex.h"
-#include "client/rest/representation.h"
+#include "client/rest/resource_codec.h"
 #include "client/rest/rest_impl.h"
 
 namespace herald {
@@ -22,12 +22,12 @@ using ByName = std::unordered_map<std::string, Value, StringHash, std::equal_to<
 
 }  // namespace
 
-// The cache is changed on the transport's thread only, under mu_; it is read under mu_
-// from anywhere, and without it on that thread.
+// Thread-safe. The objects are changed only on the transport's thread, under mu_. They are read
+// under mu_ on other threads, and without it on the transport's thread.
 template <typename T>
 class Informer<T>::Core : public std::enable_shared_from_this<Core> {
  public:
-  using Kind = typename WatcherEvent<T>::Kind;
+  using Kind = typename ResourceWatcherEvent<T>::Kind;
   using Handler = InformerHandler<T>;
 
   Core(std::shared_ptr<RestClient> rest, Resource resource, InformerOptions options)
@@ -35,7 +35,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
 
   void AddIndexer(std::string name, IndexFunction function) {
     const MutexLock lock(mu_);
-    HERALD_CHECK(!watcher_, "indexers are added before an informer is started");
+    HERALD_CHECK(!watcher_, "AddIndexer() must be called before Start()");
     indexes_[std::move(name)].function = std::move(function);
   }
 
@@ -48,7 +48,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
         return;
       }
     }
-    // Between two changes, so that it misses none and is told none twice.
+    // Runs between two changes, so that the handler gets each change exactly once.
     transport().Post([self = this->shared_from_this(), shared] { self->Join(shared); });
   }
 
@@ -59,10 +59,10 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
   void Start() {
     {
       const MutexLock lock(mu_);
-      HERALD_CHECK(!watcher_, "an informer is started once");
+      HERALD_CHECK(!watcher_, "Start() must be called only once");
       watcher_.emplace(
           rest_, resource_, options_.watch,
-          [weak = this->weak_from_this()](WatcherEvent<T> event) {
+          [weak = this->weak_from_this()](ResourceWatcherEvent<T> event) {
             if (const auto self = weak.lock()) self->OnEvent(std::move(event));
           },
           on_error_);
@@ -77,8 +77,8 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
     MutexLock lock(mu_);
     stopped_ = true;
     synced_changed_.NotifyAll();
-    // Resyncs and late handlers are not the watcher's calls.
-    while (teller_ && *teller_ != std::this_thread::get_id()) idle_.Wait(lock);
+    // The watcher's Stop() does not wait for calls of a resync or of a handler that was added late.
+    while (handler_thread_ && *handler_thread_ != std::this_thread::get_id()) idle_.Wait(lock);
   }
 
   bool HasSynced() const {
@@ -116,7 +116,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
     const MutexLock lock(mu_);
     std::vector<Pointer> out;
     const auto index = indexes_.find(name);
-    HERALD_CHECK(index != indexes_.end(), "no such index");
+    HERALD_CHECK(index != indexes_.end(), "unknown index");
     const auto keys = index->second.keys.find(value);
     if (keys == index->second.keys.end()) return out;
     for (const std::string& key : keys->second) out.push_back(objects_.find(key)->second);
@@ -131,7 +131,8 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
  private:
   struct Index {
     IndexFunction function;
-    ByName<std::set<std::string, std::less<>>> keys{};  // by value; sorted, so that order is stable
+    ByName<std::set<std::string, std::less<>>>
+        keys{};  // by value; sorted, so that the order is stable
   };
 
   Transport& transport() { return rest_->impl().transport(); }
@@ -145,26 +146,26 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
     return stopped_;
   }
 
-  void OnEvent(WatcherEvent<T> event) {
+  void OnEvent(ResourceWatcherEvent<T> event) {
     switch (event.kind) {
       case Kind::kInit:
         fresh_.clear();
         return;
       case Kind::kInitApply: {
         auto object = std::make_shared<const T>(std::move(event.object));
-        fresh_[Representation<T>::Key(*object)] = object;
+        fresh_[ResourceCodec<T>::Key(*object)] = object;
         return;
       }
       case Kind::kInitDone:
         return Replace();
       case Kind::kApply: {
         auto object = std::make_shared<const T>(std::move(event.object));
-        const std::string key = Representation<T>::Key(*object);
+        const std::string key = ResourceCodec<T>::Key(*object);
         return Apply(key, object);
       }
       case Kind::kDelete: {
         const auto last = std::make_shared<const T>(std::move(event.object));
-        return Delete(Representation<T>::Key(*last), last);
+        return Delete(ResourceCodec<T>::Key(*last), last);
       }
     }
   }
@@ -188,9 +189,9 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
       const MutexLock lock(mu_);
       Pointer& place = objects_[key];
       before = place;
-      // A list after a lost watch holds mostly what is known already.
-      const std::string& version = Representation<T>::ResourceVersion(*object);
-      if (before && !version.empty() && version == Representation<T>::ResourceVersion(*before)) {
+      // A list after a lost watch contains mostly objects that have not changed.
+      const std::string& version = ResourceCodec<T>::ResourceVersion(*object);
+      if (before && !version.empty() && version == ResourceCodec<T>::ResourceVersion(*before)) {
         return;
       }
       if (before) Unindex(key, *before);
@@ -201,7 +202,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
         }
       }
     }
-    Tell([&](const Handler& handler) {
+    RunHandlers([&](const Handler& handler) {
       if (before) {
         if (handler.on_update) handler.on_update(before, object);
       } else if (handler.on_add) {
@@ -214,11 +215,11 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
     {
       const MutexLock lock(mu_);
       const auto it = objects_.find(key);
-      if (it == objects_.end()) return;  // never told that it was there
+      if (it == objects_.end()) return;  // handlers do not know it
       Unindex(key, *it->second);
       objects_.erase(it);
     }
-    Tell([&](const Handler& handler) {
+    RunHandlers([&](const Handler& handler) {
       if (handler.on_delete) handler.on_delete(last);
     });
   }
@@ -240,7 +241,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
       const MutexLock lock(mu_);
       handlers_.push_back(handler);
     }
-    Tell(
+    RunHandlers(
         [&](const Handler& one) {
           if (!one.on_add) return;
           for (const Pointer& object : objects) one.on_add(object);
@@ -253,7 +254,7 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
       const auto self = weak.lock();
       if (!self || self->IsStopped()) return;
       for (const Pointer& object : self->List()) {
-        self->Tell([&](const Handler& handler) {
+        self->RunHandlers([&](const Handler& handler) {
           if (handler.on_update) handler.on_update(object, object);
         });
       }
@@ -261,9 +262,9 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
     });
   }
 
-  // Calls each handler, or the one given, unless stopped.
-  template <typename Call>
-  void Tell(Call&& call, std::shared_ptr<const Handler> only = nullptr) {
+  // Calls `function` with each handler, or with `only` if it is given, unless stopped.
+  template <typename Function>
+  void RunHandlers(Function&& function, std::shared_ptr<const Handler> only = nullptr) {
     std::vector<std::shared_ptr<const Handler>> handlers;
     {
       const MutexLock lock(mu_);
@@ -273,11 +274,11 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
       } else {
         handlers = handlers_;
       }
-      teller_ = std::this_thread::get_id();
+      handler_thread_ = std::this_thread::get_id();
     }
     for (const auto& handler : handlers) {
       try {
-        call(*handler);
+        function(*handler);
       } catch (const std::exception& e) {
         Log(e.what());
       } catch (...) {
@@ -285,13 +286,13 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
       }
     }
     const MutexLock lock(mu_);
-    teller_.reset();
+    handler_thread_.reset();
     idle_.NotifyAll();
   }
   void Log(std::string_view what) {
     if (const LogFunction& log = rest_->impl().options().log) {
       log({.level = LogLevel::kError,
-           .message = "An informer's handler threw an exception",
+           .message = "The handler of an informer threw an exception",
            .fields = {{"error", what}, {"resource", resource_.resource}}});
     }
   }
@@ -299,16 +300,16 @@ class Informer<T>::Core : public std::enable_shared_from_this<Core> {
   const std::shared_ptr<RestClient> rest_;
   const Resource resource_;
   const InformerOptions options_;
-  std::function<void(const Status&)> on_error_;  // before Start() only
-  ByName<Pointer> fresh_;  // of a list that is not complete; on the transport's thread only
+  std::function<void(const Status&)> on_error_;  // changed only before Start()
+  ByName<Pointer> fresh_;  // objects of a list that is not complete; transport's thread only
 
-  // Guards all below. No handler runs under it; index functions do.
+  // Guards all below. Not held while a handler runs; index functions run under it.
   mutable Mutex mu_;
   mutable CondVar synced_changed_;
   CondVar idle_;
   bool synced_ GUARDED_BY(mu_) = false;
   bool stopped_ GUARDED_BY(mu_) = false;
-  std::optional<std::thread::id> teller_ GUARDED_BY(mu_);  // while handlers run
+  std::optional<std::thread::id> handler_thread_ GUARDED_BY(mu_);  // while handlers run
   ByName<Pointer> objects_;
   std::map<std::string, Index, std::less<>> indexes_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<const Handler>> handlers_ GUARDED_BY(mu_);

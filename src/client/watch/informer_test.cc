@@ -42,7 +42,7 @@ class InformerTest : public ::testing::Test {
     informer_.AddIndexer("node", [](const Object& pod) {
       return std::vector<std::string>{pod.json["spec"]["nodeName"].String()};
     });
-    informer_.AddHandler(Recording(&told_));
+    informer_.AddHandler(Recording(&reported_));
   }
   static InformerHandler<Object> Recording(std::vector<std::string>* into) {
     using Pointer = Informer<Object>::Pointer;
@@ -62,11 +62,11 @@ class InformerTest : public ::testing::Test {
     ASSERT_NE(watch_, nullptr);
     server_.transport->Head(watch_);
   }
-  // Lists come in no order.
-  std::vector<std::string> Told() {
-    std::vector<std::string> told = std::exchange(told_, {});
-    std::sort(told.begin(), told.end());
-    return told;
+  // The order of List() is not defined.
+  std::vector<std::string> Reported() {
+    std::vector<std::string> reported = std::exchange(reported_, {});
+    std::sort(reported.begin(), reported.end());
+    return reported;
   }
   std::vector<std::string> OnNode(const std::string& node) {
     std::vector<std::string> names;
@@ -77,19 +77,19 @@ class InformerTest : public ::testing::Test {
 
   FakeServer server_;
   Informer<Object> informer_{server_.rest, {"", "v1", "pods"}};
-  std::vector<std::string> told_;
+  std::vector<std::string> reported_;
   std::shared_ptr<FakeTransport::Call> watch_;
 };
 
-TEST_F(InformerTest, KeepsACopyAndTellsWhatChanges) {
+TEST_F(InformerTest, KeepsObjectsAndReportsChanges) {
   EXPECT_FALSE(informer_.HasSynced());
   Sync({Pod("a", 1), Pod("b", 2)});
   EXPECT_TRUE(informer_.HasSynced());
   EXPECT_TRUE(informer_.WaitForSync(milliseconds(0)));
-  EXPECT_EQ(Told(), (Words{"+a", "+b"}));
+  EXPECT_EQ(Reported(), (Words{"+a", "+b"}));
   server_.transport->Data(watch_, Frame("ADDED", Pod("c", 11)) + Frame("MODIFIED", Pod("a", 12)) +
                                       Frame("DELETED", Pod("b", 13)));
-  EXPECT_EQ(Told(), (Words{"+c", "-b", "a1>12"}));
+  EXPECT_EQ(Reported(), (Words{"+c", "-b", "a1>12"}));
   EXPECT_EQ(informer_.size(), 2U);
   ASSERT_NE(informer_.Get("default/a"), nullptr);
   EXPECT_EQ(informer_.Get("default/a")->resource_version(), "12");
@@ -107,42 +107,42 @@ TEST_F(InformerTest, FindsByIndex) {
   EXPECT_EQ(OnNode("n2"), (Words{"a"}));
 }
 
-TEST_F(InformerTest, TellsOnlyWhatDiffersAfterAListAnew) {
+TEST_F(InformerTest, ReportsOnlyDifferencesAfterANewList) {
   Sync({Pod("a", 1), Pod("b", 2), Pod("c", 3)});
-  Told();
+  Reported();
   server_.clock.Advance(minutes(1));
   server_.transport->Data(watch_, kExpired);
   const auto list = server_.transport->Next();
   ASSERT_NE(list, nullptr);
   server_.transport->Answer(list, 200, List({Pod("a", 1), Pod("b", 22), Pod("d", 23)}, 30));
-  EXPECT_EQ(Told(), (Words{"+d", "-c", "b2>22"}));
+  EXPECT_EQ(Reported(), (Words{"+d", "-c", "b2>22"}));
   EXPECT_EQ(informer_.size(), 3U);
 }
 
-TEST_F(InformerTest, TellsAHandlerThatComesLateOfAllThereIs) {
+TEST_F(InformerTest, CallsALateHandlerForAllObjects) {
   Sync({Pod("a", 1), Pod("b", 2)});
   std::vector<std::string> late;
   informer_.AddHandler(Recording(&late));
   server_.transport->Run();
   std::sort(late.begin(), late.end());
   EXPECT_EQ(late, (Words{"+a", "+b"}));
-  Told();
+  Reported();
   server_.transport->Data(watch_, Frame("ADDED", Pod("c", 11)));
   EXPECT_EQ(late.back(), "+c");
-  EXPECT_EQ(Told(), (Words{"+c"}));
+  EXPECT_EQ(Reported(), (Words{"+c"}));
 }
 
-TEST_F(InformerTest, TellsNothingOnceStopped) {
+TEST_F(InformerTest, CallsNoHandlerAfterStop) {
   Sync({Pod("a", 1)});
-  Told();
+  Reported();
   informer_.Stop();
   server_.transport->Run();
   EXPECT_TRUE(watch_->cancelled);
-  EXPECT_EQ(Told(), Words{});
+  EXPECT_EQ(Reported(), Words{});
   EXPECT_EQ(informer_.size(), 1U);
 }
 
-TEST(Informer, TellsAllAgainAtAResync) {
+TEST(Informer, ReportsAllObjectsAtAResync) {
   FakeServer server;
   Informer<Object> informer(server.rest, {"", "v1", "pods"}, {.resync = seconds(30)});
   int updates = 0;
@@ -161,7 +161,7 @@ TEST(Informer, TellsAllAgainAtAResync) {
   EXPECT_EQ(updates, 4);
 }
 
-TEST(Informer, TellsWhatGoesWrong) {
+TEST(Informer, ReportsErrors) {
   FakeServer server;
   Informer<Object> informer(server.rest, {"", "v1", "pods"});
   std::vector<StatusReason> errors;

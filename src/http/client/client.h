@@ -16,42 +16,42 @@
 
 namespace herald::http {
 
-// PEM texts. Read each time a connection is made, so that they rotate without a
-// restart: see ClientOptions::tls.
+// TLS material, all in PEM. Read each time a connection is made, so that it can be rotated without
+// a restart: see ClientOptions::tls. A value type.
 struct ClientTls {
   std::string ca{};           // empty: the system's
-  std::string certificate{};  // with key: shown to servers that ask
+  std::string certificate{};  // with key: sent to servers that ask for one
   std::string key{};
-  std::string server_name{};  // SNI and the name that is verified; empty: the URL's host
+  std::string server_name{};  // for SNI and verification; empty: the URL's host
   bool insecure_skip_verify = false;
 
   bool operator==(const ClientTls&) const = default;
 };
 
 struct ClientOptions {
-  // "https://10.0.0.1:6443", with or without a path, which is put before every target.
+  // "https://10.0.0.1:6443". A path is allowed; it is prepended to every target.
   std::string url{};
-  // Asked on the client's thread when a connection is made, and every tls_check_interval
-  // while there are connections; null: defaults. When what it returns has changed,
-  // connections made with the old answer are used no more. It must not block for long.
+  // Called on the client's thread when a connection is made, and every tls_check_interval while
+  // there are connections; null: defaults. When the result changes, connections made with the old
+  // one get no more calls. It must not block for long.
   std::function<Result<ClientTls>()> tls{};
-  // "http://[user:password@]host:port"; empty: none. It is asked by CONNECT for a tunnel,
-  // for plain servers as well. With https:// it is spoken to over TLS, by the rules of
-  // `tls`, as Go's client does; with socks5:// it is asked by SOCKS5.
+  // "http://[user:password@]host:port"; empty: none. The tunnel is requested with CONNECT, also for
+  // http:// servers. With https:// the connection to the proxy uses TLS with the material of `tls`,
+  // as Go's client does. With socks5:// the tunnel is requested with SOCKS5.
   std::string proxy_url{};
   bool allow_http2 = true;  // false: HTTP/1.1 only
-  // Plain connections, too, are HTTP/2: the server is known to speak it (etcd).
+  // Use HTTP/2 without TLS, too: the server is known to support it (etcd).
   bool plain_http2 = false;
 
-  // At once. HTTP/2 uses one, or a few where long calls (watches) take all the streams that
-  // the server allows on it.
+  // At the same time. HTTP/2 uses one connection, or a few if long calls (watches) use all streams
+  // that the server allows on it.
   std::size_t max_http1_connections = 32;
-  std::size_t max_header_bytes = 256 * 1024;          // of one answer
+  std::size_t max_header_bytes = 256 * 1024;          // of one response
   std::chrono::milliseconds connect_timeout{10'000};  // TCP, proxy and TLS together
   std::chrono::milliseconds idle_timeout{90'000};     // an unused connection is closed
-  std::chrono::milliseconds ping_interval{30'000};    // HTTP/2: quiet for so long, then ping
-  std::chrono::milliseconds ping_timeout{15'000};     // no pong for so long: connection is dead
-  bool ping_without_calls = true;                     // gRPC's servers hang up on who does
+  std::chrono::milliseconds ping_interval{30'000};    // HTTP/2: ping after this time without input
+  std::chrono::milliseconds ping_timeout{15'000};     // no acknowledgement: connection is closed
+  bool ping_without_calls = true;  // false for gRPC servers, which reject such pings
   std::chrono::milliseconds tls_check_interval{60'000};
   LogFunction log{};
 };
@@ -61,15 +61,14 @@ struct CallOptions {
   std::chrono::milliseconds timeout{0};
   // A body over this is an error; only for Fetch().
   std::size_t max_body_bytes = 512 * 1024 * 1024;
-  // The request may be sent again on another connection when the one it went out on
-  // broke, or was closed by GOAWAY, before any answer. Requests that are known not to have
-  // been processed (refused streams, those above a GOAWAY's last) are repeated in any case.
-  // Either is done three times at most.
+  // The request may be sent again on another connection if its connection failed or was closed by
+  // GOAWAY before any response. Requests that were certainly not processed (REFUSED_STREAM, or a
+  // stream above the last one of a GOAWAY) are sent again in any case. Both at most three times.
   bool repeatable = false;
 };
 
-// Whether the server has surely done nothing about a call that ended with this error: there was no
-// connection for it, or the server said so.
+// Whether the server has certainly not processed a call that ended with this error: there was no
+// connection for it, or the server has reported so.
 bool IsUnprocessed(const Status& error);
 
 struct ClientStats {
@@ -81,56 +80,57 @@ struct ClientStats {
   std::size_t calls = 0;        // gauge
 };
 
-// An HTTP client for one server: HTTP/2 by ALPN with all calls on one connection,
-// HTTP/1.1 with a pool otherwise. Bodies are decoded from gzip, for which it asks
-// unless the request has an accept-encoding of its own. Redirects are not followed.
+// An HTTP client for one server: HTTP/2 by ALPN with all calls on one connection, otherwise
+// HTTP/1.1 with a pool. It asks for gzip and decodes it, unless the request has its own
+// accept-encoding. Redirects are not followed. A call is a request with its response.
 //
-// One thread of its own does all the work and runs all callbacks, which must not block.
-// (Names of hosts are looked up on another, because that blocks.)
+// One thread of the client does all the work and runs all callbacks, which must not block. (Host
+// names are resolved on another thread, because that blocks.)
 //
-// Errors are kUnreachable (no connection, or it broke before the answer was whole, with a
-// message that names the server and the cause: refused, no such host, certificate expired,
-// ...), kTimeout, kCancelled, kRequestEntityTooLarge (of a body over max_body_bytes) or
-// kBadRequest (a request that cannot be put on the wire), origin local. An answer with
-// whatever status is a success here: judging it is the caller's business.
+// Errors are kUnreachable (no connection, or it failed before the response was complete; the
+// message has the server and the cause: connection refused, no such host, certificate expired,
+// ...), kTimeout, kCancelled, kRequestEntityTooLarge (a body over max_body_bytes) or kBadRequest (a
+// request that cannot be sent), all with origin local. A response with any status code is a success
+// here; the caller evaluates it.
 //
 // Thread-safe.
 class Client {
  public:
-  // Names a call, for Cancel(). Never used twice.
+  // Identifies a call, for Cancel(). Never reused.
   using CallId = std::uint64_t;
 
-  // Each is called on the client's thread. `head` once, `data` any number of times,
-  // `done` once and last, whatever happened. While `data` has not returned the peer is
-  // not read from further than the window, so a slow reader slows down its peer.
+  // All are called on the client's thread. `head` is called at most once, `data` any number of
+  // times, `done` always, once and last. Until `data` returns, no more than the window is received,
+  // so a slow callback slows down the server.
   struct Callbacks {
     std::function<void(const ResponseHead&)> head{};
     std::function<void(std::string_view)> data{};
     std::function<void(const Status&)> done{};
   };
 
-  // An error where the URL or the proxy's makes no sense. Connects only when needed.
+  // Fails if the URL of the server or of the proxy is invalid. Connects only when needed.
   static Result<std::unique_ptr<Client>> Open(ClientOptions options);
 
-  // Cancels all calls, runs what was posted and drops what was posted for later, waits for
-  // the callbacks, closes. It may have to wait for a name lookup, which no system can
-  // interrupt. Not from a callback.
+  // Cancels all calls, runs posted tasks, drops tasks that are posted for later, waits for the
+  // callbacks and closes. It may have to wait for the resolution of a host name, which cannot be
+  // interrupted. Must not be called from a callback.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
   CallId Start(Request request, CallOptions options, Callbacks callbacks);
-  // `done` comes with kCancelled, unless it is on its way already. Unknown ids are ignored.
+  // `done` is called with kCancelled, unless the call has ended already. Unknown ids are ignored.
   void Cancel(CallId call);
 
-  // The whole answer, by callback or by waiting for it (not from a callback).
+  // Fetches a whole response: with a callback, or blocking. The second must not be called from a
+  // callback.
   CallId Fetch(Request request, CallOptions options, std::function<void(Result<Response>)> done);
   Result<Response> Fetch(Request request, CallOptions options = {}, std::stop_token stop = {});
 
-  // What is sent from now on goes over a new connection; what was sent stays where it is.
+  // New calls use a new connection; started ones stay on theirs.
   void Renew();
 
-  // Runs the task on the client's thread, at once or later.
+  // Runs the task on the client's thread, as soon as possible or after a delay.
   void Post(std::function<void()> task);
   void PostAfter(std::chrono::nanoseconds delay, std::function<void()> task);
 

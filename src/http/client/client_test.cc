@@ -19,12 +19,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::string Gzip(const std::string& text) {
+std::string Gzip(const std::string& plain) {
   z_stream zlib{};
   EXPECT_EQ(deflateInit2(&zlib, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&zlib, text.size()) + 32, '\0');
-  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  zlib.avail_in = static_cast<uInt>(text.size());
+  std::string out(deflateBound(&zlib, plain.size()) + 32, '\0');
+  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+  zlib.avail_in = static_cast<uInt>(plain.size());
   zlib.next_out = reinterpret_cast<Bytef*>(out.data());
   zlib.avail_out = static_cast<uInt>(out.size());
   EXPECT_EQ(deflate(&zlib, Z_FINISH), Z_STREAM_END);
@@ -36,7 +36,7 @@ std::string Gzip(const std::string& text) {
 // ---- Calls ----
 
 TEST(Client, FetchesOverHttp1AndKeepsTheConnection) {
-  TestPeer peer(ServeHttp1);
+  ScriptedServer peer(ServeHttp1);
   const auto client = OpenClient(Plain(peer));
   for (int i = 0; i < 3; ++i) {
     const Result<Response> response = client->Fetch({.target = "/x"}, kPatient);
@@ -53,15 +53,18 @@ TEST(Client, FetchesOverHttp1AndKeepsTheConnection) {
 TEST(Client, SendsTheWholeRequest) {
   for (const bool http2 : {false, true}) {
     Journal journal;
-    TestPeer peer([&](TestWire& wire, int) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int) {
       if (http2) {
-        TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const TestHttp2Peer::Stream& stream) {
-          const Request& r = stream.request;
-          journal.Add(r.method + " " + r.target + " " + r.authority + " " +
-                      std::string(r.headers.Get("x-a")) + " " +
-                      std::string(r.headers.Get("accept-encoding")) + " " + r.body);
-          h2.Answer(stream.id, 201, "");
-        }).Run();
+        ScriptedHttp2Server(
+            wire, {},
+            [&](ScriptedHttp2Server& h2, const ScriptedHttp2Server::Stream& stream) {
+              const Request& r = stream.request;
+              journal.Add(r.method + " " + r.target + " " + r.authority + " " +
+                          std::string(r.headers.Get("x-a")) + " " +
+                          std::string(r.headers.Get("accept-encoding")) + " " + r.body);
+              h2.Respond(stream.id, 201, "");
+            })
+            .Run();
       } else {
         std::string request = wire.ReadRequest();
         journal.Add(request);
@@ -86,19 +89,22 @@ TEST(Client, SendsTheWholeRequest) {
   }
 }
 
-TEST(Client, StreamsAnAnswerAsItComes) {
+TEST(Client, StreamsAResponseAsItArrives) {
   for (const bool http2 : {false, true}) {
     Journal journal;
     Gate gate;
-    TestPeer peer([&](TestWire& wire, int) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int) {
       if (http2) {
-        TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const TestHttp2Peer::Stream& stream) {
-          h2.Begin(stream.id, 200);
-          h2.Data(stream.id, "one", false);
-          h2.Flush();
-          gate.Await();  // the client has seen it by now
-          h2.Data(stream.id, "two", true);
-        }).Run();
+        ScriptedHttp2Server(
+            wire, {},
+            [&](ScriptedHttp2Server& h2, const ScriptedHttp2Server::Stream& stream) {
+              h2.Begin(stream.id, 200);
+              h2.Data(stream.id, "one", false);
+              h2.Flush();
+              gate.Await();  // the client has received it by now
+              h2.Data(stream.id, "two", true);
+            })
+            .Run();
       } else {
         wire.ReadRequest();
         wire.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
@@ -120,10 +126,11 @@ TEST(Client, StreamsAnAnswerAsItComes) {
 TEST(Client, RunsManyCallsOnOneHttp2Connection) {
   constexpr int kCalls = 1000;
   std::atomic<std::size_t> most_streams{0};
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer h2(wire, {.max_streams = 10}, [](TestHttp2Peer& p, const auto& stream) {
-      p.Answer(stream.id, 200, stream.request.body);
-    });
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server h2(wire, {.max_streams = 10},
+                           [](ScriptedHttp2Server& p, const auto& stream) {
+                             p.Respond(stream.id, 200, stream.request.body);
+                           });
     h2.Run();
     most_streams = h2.most_streams();
   });
@@ -131,7 +138,7 @@ TEST(Client, RunsManyCallsOnOneHttp2Connection) {
   Journal journal;
   {
     const auto client = OpenClient(PlainHttp2(peer));
-    // The first alone, so that the peer's limit is known.
+    // The first alone, so that the server's limit is known.
     ASSERT_TRUE(client->Fetch({.target = "/first"}, kPatient).has_value());
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
@@ -156,37 +163,39 @@ TEST(Client, RunsManyCallsOnOneHttp2Connection) {
 TEST(Client, UsesAPoolOfHttp1Connections) {
   Journal journal;
   Gate gate;
-  TestPeer peer([&](TestWire& wire, int) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
     while (!wire.ReadRequest().empty()) {
       journal.Add("request");
       gate.Await();
-      wire.Write(Http1Answer("x"));
+      wire.Write(Http1Response("x"));
     }
   });
   ClientOptions options = Plain(peer);
   options.max_http1_connections = 3;
   const auto client = OpenClient(options);
-  Journal answers;
+  Journal responses;
   for (int i = 0; i < 9; ++i)
     client->Fetch({.target = "/x"}, kPatient, [&](const Result<Response>& response) {
-      answers.Add(response ? response->body : response.error().ToString());
+      responses.Add(response ? response->body : response.error().ToString());
     });
   journal.Await(3);
   gate.Open();
-  for (const std::string& answer : answers.Await(9)) EXPECT_EQ(answer, "x");
+  for (const std::string& response : responses.Await(9)) EXPECT_EQ(response, "x");
   EXPECT_EQ(peer.connections(), 3);
 }
 
-TEST(Client, OpensAnotherConnectionWhenWatchesTakeAllStreams) {
+TEST(Client, OpensAnotherConnectionWhenWatchesUseAllStreams) {
   Journal journal;
-  TestPeer peer([&](TestWire& wire, int number) {
-    TestHttp2Peer(wire, {.max_streams = 2}, [&, number](TestHttp2Peer& h2, const auto& stream) {
-      journal.Add(std::to_string(number) + stream.request.target);
-      if (stream.request.target == "/watch")
-        h2.Begin(stream.id, 200);
-      else
-        h2.Answer(stream.id, 200, "x");
-    }).Run();
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
+    ScriptedHttp2Server(wire, {.max_streams = 2},
+                        [&, number](ScriptedHttp2Server& h2, const auto& stream) {
+                          journal.Add(std::to_string(number) + stream.request.target);
+                          if (stream.request.target == "/watch")
+                            h2.Begin(stream.id, 200);
+                          else
+                            h2.Respond(stream.id, 200, "x");
+                        })
+        .Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
   ASSERT_TRUE(client->Fetch({.target = "/first"}, kPatient).has_value());
@@ -197,8 +206,8 @@ TEST(Client, OpensAnotherConnectionWhenWatchesTakeAllStreams) {
   EXPECT_EQ(peer.connections(), 2);
 }
 
-TEST(Client, RefusesRequestsThatWouldBreakOutOfTheirPlace) {
-  TestPeer peer(ServeHttp1);
+TEST(Client, RejectsRequestsThatWouldChangeTheFraming) {
+  ScriptedServer peer(ServeHttp1);
   const auto client = OpenClient(Plain(peer));
   const Request requests[] = {
       {.method = "GET /evil", .target = "/"},
@@ -223,8 +232,8 @@ TEST(Client, RefusesRequestsThatWouldBreakOutOfTheirPlace) {
   EXPECT_EQ(peer.connections(), 0);
 }
 
-TEST(Client, HandsOnEveryStatusAndFollowsNoRedirect) {
-  TestPeer peer([](TestWire& wire, int) {
+TEST(Client, ReturnsEveryStatusAndFollowsNoRedirect) {
+  ScriptedServer peer([](ScriptedConnection& wire, int) {
     for (const char* status : {"301 Moved", "429 Too Many Requests", "500 Oh", "999 What"}) {
       if (wire.ReadRequest().empty()) return;
       wire.Write("HTTP/1.1 " + std::string(status) +
@@ -240,15 +249,15 @@ TEST(Client, HandsOnEveryStatusAndFollowsNoRedirect) {
   }
 }
 
-TEST(Client, TriesEveryAddressOfAName) {
-  // Listens on 127.0.0.1 alone, while most systems try ::1 first.
-  TestPeer peer(ServeHttp1);
+TEST(Client, TriesEveryAddressOfAHostName) {
+  // Listens only on 127.0.0.1, while most systems try ::1 first.
+  ScriptedServer peer(ServeHttp1);
   const auto client = OpenClient({.url = "http://localhost:" + std::to_string(peer.port())});
   const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   EXPECT_TRUE(response.has_value()) << response.error().ToString();
 }
 
-TEST(Client, SaysWhatIsWrongWithItsUrls) {
+TEST(Client, ReportsInvalidUrls) {
   EXPECT_TRUE(Client::Open({.url = "host:6443"}).error().Is(StatusReason::kBadRequest));
   const Result<std::unique_ptr<Client>> client =
       Client::Open({.url = "https://host", .proxy_url = "socks4://proxy:1080"});
@@ -259,22 +268,22 @@ TEST(Client, SaysWhatIsWrongWithItsUrls) {
 
 // ---- Gzip ----
 
-TEST(Client, UnpacksGzip) {
-  std::string text;
-  for (int i = 0; i < 100'000; ++i) text += std::to_string(i);
-  const std::string packed = Gzip(text);
-  TestPeer peer([&](TestWire& wire, int) {
+TEST(Client, DecodesGzip) {
+  std::string plain;
+  for (int i = 0; i < 100'000; ++i) plain += std::to_string(i);
+  const std::string packed = Gzip(plain);
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
     while (!wire.ReadRequest().empty())
-      wire.Write(Http1Answer(packed, "Content-Encoding: gzip\r\n"));
+      wire.Write(Http1Response(packed, "Content-Encoding: gzip\r\n"));
   });
   const auto client = OpenClient(Plain(peer));
   Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
-  EXPECT_EQ(response->body, text);
+  EXPECT_EQ(response->body, plain);
   EXPECT_EQ(response->headers.Find("content-encoding"), nullptr);
   EXPECT_EQ(response->headers.Find("content-length"), nullptr);
 
-  // Who asks by himself gets what he asked for.
+  // A request with its own accept-encoding gets the encoded body.
   response = client->Fetch({.target = "/", .headers = {{"accept-encoding", "gzip"}}}, kPatient);
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(response->body, packed);
@@ -282,9 +291,9 @@ TEST(Client, UnpacksGzip) {
 }
 
 TEST(Client, StreamsGzipOfSeveralMembers) {
-  TestPeer peer([&](TestWire& wire, int) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
     wire.ReadRequest();
-    wire.Write(Http1Answer(Gzip("one") + Gzip("two"), "Content-Encoding: gzip\r\n"));
+    wire.Write(Http1Response(Gzip("one") + Gzip("two"), "Content-Encoding: gzip\r\n"));
   });
   const auto client = OpenClient(Plain(peer));
   std::string all;
@@ -296,7 +305,7 @@ TEST(Client, StreamsGzipOfSeveralMembers) {
   EXPECT_EQ(all, "onetwo");
 }
 
-TEST(Client, RefusesGzipThatIsBrokenOrABomb) {
+TEST(Client, RejectsInvalidGzipAndGzipBombs) {
   const std::string bomb = Gzip(std::string(50'000'000, '\0'));
   const std::string good = Gzip("hello");
   struct Case {
@@ -306,16 +315,16 @@ TEST(Client, RefusesGzipThatIsBrokenOrABomb) {
     const char* message;
   };
   const Case cases[] = {
-      {"no gzip", "hello", StatusReason::kUnreachable, "not the gzip"},
-      {"cut off", good.substr(0, good.size() - 3), StatusReason::kUnreachable, "cut off"},
+      {"no gzip", "hello", StatusReason::kUnreachable, "not valid gzip"},
+      {"incomplete", good.substr(0, good.size() - 3), StatusReason::kUnreachable, "incomplete"},
       {"bomb", bomb, StatusReason::kRequestEntityTooLarge, "larger than 1000000 bytes"},
-      {"rubbish after the end", good + "rubbish", StatusReason::kUnreachable, "not the gzip"},
+      {"rubbish after the end", good + "rubbish", StatusReason::kUnreachable, "not valid gzip"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    TestPeer peer([&](TestWire& wire, int) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int) {
       wire.ReadRequest();
-      wire.Write(Http1Answer(c.packed, "Content-Encoding: gzip\r\n"));
+      wire.Write(Http1Response(c.packed, "Content-Encoding: gzip\r\n"));
     });
     const auto client = OpenClient(Plain(peer));
     EXPECT_CONTAINS(
@@ -324,16 +333,16 @@ TEST(Client, RefusesGzipThatIsBrokenOrABomb) {
   }
 }
 
-TEST(Client, BoundsTheBodyOfAFetch) {
+TEST(Client, LimitsTheBodyOfAFetch) {
   for (const bool http2 : {false, true}) {
-    TestPeer peer([&](TestWire& wire, int) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int) {
       if (http2) {
-        TestHttp2Peer(wire, {}, [](TestHttp2Peer& h2, const auto& stream) {
-          h2.Answer(stream.id, 200, std::string(1001, 'x'));
+        ScriptedHttp2Server(wire, {}, [](ScriptedHttp2Server& h2, const auto& stream) {
+          h2.Respond(stream.id, 200, std::string(1001, 'x'));
         }).Run();
       } else {
         wire.ReadRequest();
-        wire.Write(Http1Answer(std::string(1001, 'x')));
+        wire.Write(Http1Response(std::string(1001, 'x')));
         wire.AwaitEnd();
       }
     });
@@ -346,10 +355,10 @@ TEST(Client, BoundsTheBodyOfAFetch) {
 
 // ---- Failures ----
 
-TEST(Client, SaysThatAConnectionWasRefused) {
+TEST(Client, ReportsARefusedConnection) {
   std::string url;
   {
-    const TestPeer gone(ServeHttp1);
+    const ScriptedServer gone(ServeHttp1);
     url = gone.url();
   }
   const auto client = OpenClient({.url = url});
@@ -357,15 +366,15 @@ TEST(Client, SaysThatAConnectionWasRefused) {
   EXPECT_EQ(client->Stats().connections_failed, 1U);
 }
 
-TEST(Client, SaysThatThereIsNoSuchHost) {
+TEST(Client, ReportsAnUnknownHost) {
   const auto client = OpenClient({.url = "http://no-such-host.invalid:1"});
   EXPECT_CONTAINS(FailureOf(*client), "http://no-such-host.invalid:1: ");
   EXPECT_CONTAINS(FailureOf(*client), "no-such-host.invalid");
 }
 
-TEST(Client, SaysThatConnectingTimedOut) {
-  // Accepts, and never says a word of TLS.
-  TestPeer peer([&](TestWire& wire, int) { wire.AwaitEnd(); });
+TEST(Client, ReportsThatConnectingTimedOut) {
+  // Accepts, but never sends anything of TLS.
+  ScriptedServer peer([&](ScriptedConnection& wire, int) { wire.AwaitEnd(); });
   ClientOptions options;
   options.url = "https://127.0.0.1:" + std::to_string(peer.port());
   options.connect_timeout = milliseconds(20);
@@ -375,8 +384,8 @@ TEST(Client, SaysThatConnectingTimedOut) {
   EXPECT_CONTAINS(message, "20 ms");
 }
 
-TEST(Client, SaysThatNobodyAnsweredTheConnect) {
-  // A listener whose queue is full: the kernel drops what comes next.
+TEST(Client, ReportsAConnectThatGetsNoReply) {
+  // A listener whose queue is full: the kernel drops further connects.
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -401,7 +410,7 @@ TEST(Client, SaysThatNobodyAnsweredTheConnect) {
 
 TEST(Client, FailsACallThatGetsNoConnectionWhileAWatchHoldsTheOnlyOne) {
   Journal journal;
-  TestPeer peer([&](TestWire& wire, int) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
     wire.ReadRequest();
     journal.Add("watch");
     wire.AwaitEnd();
@@ -413,15 +422,15 @@ TEST(Client, FailsACallThatGetsNoConnectionWhileAWatchHoldsTheOnlyOne) {
   EXPECT_EQ(FailureOf(*client), peer.url() + ": connection refused");
 }
 
-TEST(Client, WaitsForAStreamWhereThereIsNoOtherConnectionToBeHad) {
+TEST(Client, WaitsForAStreamIfNoOtherConnectionCanBeMade) {
   Journal journal;
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {.max_streams = 2}, [&](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {.max_streams = 2}, [&](ScriptedHttp2Server& h2, const auto& stream) {
       journal.Add(stream.request.target);
       if (stream.request.target == "/watch")
         h2.Begin(stream.id, 200);
       else if (stream.request.target != "/stuck")
-        h2.Answer(stream.id, 200, "x");
+        h2.Respond(stream.id, 200, "x");
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -430,20 +439,20 @@ TEST(Client, WaitsForAStreamWhereThereIsNoOtherConnectionToBeHad) {
   const Client::CallId stuck = client->Start({.target = "/stuck"}, {}, {});
   journal.Await(3);
   peer.StopListening();
-  Journal answers;
+  Journal responses;
   client->Fetch({.target = "/get"}, kPatient, [&](const Result<Response>& response) {
-    answers.Add(response ? response->body : response.error().ToString());
+    responses.Add(response ? response->body : response.error().ToString());
   });
-  // Its try for another connection has failed; only then is there a stream.
+  // The attempt to make another connection has failed; only then a stream becomes free.
   while (client->Stats().connections_failed == 0) std::this_thread::yield();
   client->Cancel(stuck);
-  EXPECT_EQ(answers.Await(1)[0], "x");
+  EXPECT_EQ(responses.Await(1)[0], "x");
 }
 
 TEST(Client, FailsEveryCallThatWaitedForAConnection) {
   std::string url;
   {
-    const TestPeer gone(ServeHttp1);
+    const ScriptedServer gone(ServeHttp1);
     url = gone.url();
   }
   for (const bool http2 : {false, true}) {
@@ -460,9 +469,9 @@ TEST(Client, FailsEveryCallThatWaitedForAConnection) {
 TEST(Client, EndsACallThatTakesTooLong) {
   for (const bool http2 : {false, true}) {
     Journal journal;
-    TestPeer peer([&](TestWire& wire, int) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int) {
       if (http2) {
-        TestHttp2Peer(wire, {}, [](TestHttp2Peer& h2, const auto& stream) {
+        ScriptedHttp2Server(wire, {}, [](ScriptedHttp2Server& h2, const auto& stream) {
           h2.Begin(stream.id, 200);
           h2.Data(stream.id, "and then nothing", false);
         }).Run();
@@ -475,8 +484,8 @@ TEST(Client, EndsACallThatTakesTooLong) {
     });
     const auto client = OpenClient(http2 ? PlainHttp2(peer) : Plain(peer));
     EXPECT_CONTAINS(FailureOf(*client, StatusReason::kTimeout, {.timeout = milliseconds(30)}),
-                    "answer within 30 ms");
-    // HTTP/1.1 can only close; HTTP/2 goes on.
+                    "response within 30 ms");
+    // HTTP/1.1 can only close; HTTP/2 keeps the connection.
     if (http2)
       EXPECT_EQ(client->Stats().connections, 1U);
     else
@@ -484,56 +493,58 @@ TEST(Client, EndsACallThatTakesTooLong) {
   }
 }
 
-TEST(Client, EndsACallWhoseAnswerNeverBegins) {
-  TestPeer peer([&](TestWire& wire, int) { wire.AwaitEnd(); });
+TEST(Client, EndsACallWhoseResponseNeverBegins) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) { wire.AwaitEnd(); });
   const auto client = OpenClient(Plain(peer));
   EXPECT_CONTAINS(FailureOf(*client, StatusReason::kTimeout, {.timeout = milliseconds(30)}),
-                  peer.url() + ": no answer within 30 ms");
+                  peer.url() + ": no response within 30 ms");
 }
 
-TEST(Client, ReportsAnswersThatAreCutOff) {
+TEST(Client, ReportsIncompleteResponses) {
   struct Case {
     const char* name;
-    std::function<void(TestWire&)> answer;
+    std::function<void(ScriptedConnection&)> response;
     const char* message;
   };
   const Case cases[] = {
-      {"closed at once", [](TestWire&) {}, "without an answer"},
-      {"half a head", [](TestWire& w) { w.Write("HTTP/1.1 200 OK\r\nX"); }, "in the middle"},
+      {"closed at once", [](ScriptedConnection&) {}, "without sending a response"},
+      {"half a head", [](ScriptedConnection& w) { w.Write("HTTP/1.1 200 OK\r\nX"); },
+       "before the response was complete"},
       {"truncated chunk",
-       [](TestWire& w) {
+       [](ScriptedConnection& w) {
          w.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nabc");
        },
-       "in the middle"},
+       "before the response was complete"},
       {"half closed",
-       [](TestWire& w) {
+       [](ScriptedConnection& w) {
          w.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
          w.CloseWrite();
          w.AwaitEnd();
        },
-       "in the middle"},
+       "before the response was complete"},
       {"reset",
-       [](TestWire& w) {
+       [](ScriptedConnection& w) {
          w.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
          w.Reset();
        },
        "reset"},
       {"oversized head",
-       [](TestWire& w) { w.Write("HTTP/1.1 200 OK\r\nX: " + std::string(300'000, 'x')); },
+       [](ScriptedConnection& w) { w.Write("HTTP/1.1 200 OK\r\nX: " + std::string(300'000, 'x')); },
        "larger than 262144 bytes"},
-      {"rubbish", [](TestWire& w) { w.Write("\x16\x03\x01 rubbish"); }, "not HTTP/1.1"},
+      {"rubbish", [](ScriptedConnection& w) { w.Write("\x16\x03\x01 rubbish"); },
+       "not valid HTTP/1.1"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    TestPeer peer([&](TestWire& wire, int) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int) {
       wire.ReadRequest();
-      c.answer(wire);
+      c.response(wire);
     });
     const auto client = OpenClient(Plain(peer));
     const std::string message = FailureOf(*client);
     EXPECT_CONTAINS(message, c.message);
     EXPECT_CONTAINS(message, peer.url());
-    EXPECT_EQ(peer.connections(), 1) << "it was not said to be repeatable";
+    EXPECT_EQ(peer.connections(), 1) << "the request was not repeatable";
   }
 }
 
@@ -542,9 +553,9 @@ TEST(Client, ReportsAnswersThatAreCutOff) {
 TEST(Client, CancelEndsACall) {
   for (const bool http2 : {false, true}) {
     Journal journal;
-    TestPeer peer([&](TestWire& wire, int) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int) {
       if (http2)
-        TestHttp2Peer(wire, {}, [](TestHttp2Peer& h2, const auto& stream) {
+        ScriptedHttp2Server(wire, {}, [](ScriptedHttp2Server& h2, const auto& stream) {
           h2.Begin(stream.id, 200);
         }).Run();
       else
@@ -562,9 +573,9 @@ TEST(Client, CancelEndsACall) {
   }
 }
 
-TEST(Client, HearsNothingMoreAfterCancelInACallback) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [](TestHttp2Peer& h2, const auto& stream) {
+TEST(Client, DeliversNothingMoreAfterCancelInACallback) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [](ScriptedHttp2Server& h2, const auto& stream) {
       h2.Begin(stream.id, 200);
       for (int i = 0; i < 20; ++i) h2.Data(stream.id, std::string(16'000, 'x'), false);
     }).Run();
@@ -588,8 +599,8 @@ TEST(Client, HearsNothingMoreAfterCancelInACallback) {
   EXPECT_CONTAINS(entries[1], "cancelled");
 }
 
-TEST(Client, StopsWaitingWhenAskedTo) {
-  TestPeer peer([&](TestWire& wire, int) { wire.AwaitEnd(); });
+TEST(Client, StopsWaitingWhenStopIsRequested) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) { wire.AwaitEnd(); });
   const auto client = OpenClient(Plain(peer));
   std::stop_source stop;
   client->PostAfter(milliseconds(5), [&] { stop.request_stop(); });
@@ -604,9 +615,9 @@ TEST(Client, EndsEveryCallWhenItIsDestroyed) {
   for (const bool http2 : {false, true}) {
     Journal journal;
     Journal requests;
-    TestPeer peer([&](TestWire& wire, int) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int) {
       if (http2) {
-        TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const auto& stream) {
+        ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& h2, const auto& stream) {
           h2.Begin(stream.id, 200);
           requests.Add("");
         }).Run();
@@ -622,7 +633,7 @@ TEST(Client, EndsEveryCallWhenItIsDestroyed) {
         client->Start(
             {.target = "/watch"}, kPatient, {.done = [&](const Status& status) {
               journal.Add(status.Is(StatusReason::kCancelled) ? "cancelled" : status.ToString());
-              // Whoever tries again is told the same, and is heard no more.
+              // A second Cancel() has no effect.
               if (journal.entries().size() == 1)
                 client->Start({.target = "/again"}, {}, {.done = [&](const Status& s) {
                                 journal.Add(s.Is(StatusReason::kCancelled) ? "cancelled" : "?");
@@ -634,40 +645,43 @@ TEST(Client, EndsEveryCallWhenItIsDestroyed) {
   }
 }
 
-// Threads start and cancel calls while the server answers, refuses, resets, drains and
+// Threads start and cancel calls while the server responds, refuses streams, resets, drains and
 // dies: each call ends once, whatever happens.
 TEST(Client, EndsEachCallOnceWhateverHappens) {
   constexpr int kThreads = 4;
   constexpr int kCallsPerThread = 300;
   for (const bool http2 : {false, true}) {
     std::atomic<int> request{0};
-    TestPeer peer([&](TestWire& wire, int) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int) {
       if (!http2) {
         while (!wire.ReadRequest().empty()) {
           const int turn = ++request % 17;
           if (turn == 3) return;
           if (turn == 7) return wire.Reset();
           if (turn == 11) return wire.Write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
-          wire.Write(Http1Answer("x"));
+          wire.Write(Http1Response("x"));
         }
         return;
       }
-      TestHttp2Peer(wire, {.max_streams = 20}, [&](TestHttp2Peer& h2, const auto& stream) {
-        switch (++request % 53) {
-          case 5:
-            return h2.Reset(stream.id, kRefusedStream);
-          case 17:
-            h2.Begin(stream.id, 200);
-            return h2.Data(stream.id, "half", false);  // until it is cancelled or cut
-          case 29:
-            return h2.GoAway(stream.id, kNoError);  // and no answer
-          case 41:
-            h2.wire().Cut();
-            return h2.Stop();
-          default:
-            return h2.Answer(stream.id, 200, "x");
-        }
-      }).Run();
+      ScriptedHttp2Server(wire, {.max_streams = 20},
+                          [&](ScriptedHttp2Server& h2, const auto& stream) {
+                            switch (++request % 53) {
+                              case 5:
+                                return h2.Reset(stream.id, kRefusedStream);
+                              case 17:
+                                h2.Begin(stream.id, 200);
+                                return h2.Data(stream.id, "half",
+                                               false);  // until it is cancelled or closed
+                              case 29:
+                                return h2.GoAway(stream.id, kNoError);  // and no response
+                              case 41:
+                                h2.wire().Cut();
+                                return h2.Stop();
+                              default:
+                                return h2.Respond(stream.id, 200, "x");
+                            }
+                          })
+          .Run();
     });
     std::vector<std::atomic<int>> ends(kThreads * kCallsPerThread);
     std::atomic<int> left{kThreads * kCallsPerThread};
@@ -699,7 +713,7 @@ TEST(Client, EndsEachCallOnceWhateverHappens) {
   }
 }
 
-TEST(Client, RunsWhatIsPostedAndDropsWhatIsNotDue) {
+TEST(Client, RunsPostedTasksAndDropsThoseThatAreNotDue) {
   Journal journal;
   {
     const auto client = OpenClient({.url = "http://127.0.0.1:1"});
@@ -716,7 +730,7 @@ TEST(Client, RunsWhatIsPostedAndDropsWhatIsNotDue) {
 }
 
 TEST(Client, SurvivesCallbacksThatThrow) {
-  TestPeer peer(ServeHttp1);
+  ScriptedServer peer(ServeHttp1);
   Journal log;
   ClientOptions options = Plain(peer);
   options.log = [&](const LogEntry& entry) {
@@ -734,9 +748,9 @@ TEST(Client, SurvivesCallbacksThatThrow) {
                        throw std::runtime_error("done");
                      }});
   EXPECT_EQ(journal.Await(1)[0], "OK");
-  EXPECT_EQ(log.Await(3),
-            (std::vector<std::string>{"a head callback threw", "a data callback threw",
-                                      "a done callback threw"}));
+  EXPECT_EQ(log.Await(3), (std::vector<std::string>{"head callback threw an exception",
+                                                    "data callback threw an exception",
+                                                    "done callback threw an exception"}));
   EXPECT_TRUE(client->Fetch({.target = "/"}, kPatient).has_value());
 }
 

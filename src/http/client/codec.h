@@ -10,32 +10,32 @@
 
 namespace herald::http {
 
-// How one exchange (a request and its answer) ended.
+// How one exchange (a request and its response on one connection) ended. A value type.
 struct ExchangeEnd {
   enum class Outcome : std::uint8_t {
-    kWhole,         // the answer is complete
-    kNotProcessed,  // the server has surely done nothing about the request
-    kBroken,        // anything else: the server may or may not have acted
+    kWhole,         // the response is complete
+    kNotProcessed,  // the server has certainly not processed the request
+    kBroken,        // any other failure: the server may have processed it or not
   };
 
   Outcome outcome = Outcome::kWhole;
-  std::string cause{};  // why, for people; empty with kWhole
-  Headers trailers{};   // behind the body; HTTP/2 only
+  std::string cause{};  // for error messages; empty with kWhole
+  Headers trailers{};   // fields after the body; HTTP/2 only
 
   bool operator==(const ExchangeEnd&) const = default;
 };
 
-// Where a codec reports to. For each exchange `head` comes at most once, `data` only
-// after it, and `end` once and last; after Cancel() nothing comes any more. They are
-// called from inside of the codec and must not call it back.
+// The callbacks of a codec. For each exchange `head` is called at most once, `data` only after it,
+// and `end` once and last; after Cancel() none is called. They run within calls of the codec and
+// must not call it.
 struct ClientCodecEvents {
   std::function<void(std::uint64_t exchange, ResponseHead head)> head{};
   std::function<void(std::uint64_t exchange, std::string_view data)> data{};
   std::function<void(std::uint64_t exchange, ExchangeEnd end)> end{};
 };
 
-// The client's side of HTTP on one connection: bytes in, bytes out, no I/O, so that
-// tests and fuzzers can play any peer. Http1Client and Http2Client are the two.
+// The client's side of HTTP on one connection: bytes in, bytes out, no I/O, so that tests and
+// fuzzers can simulate any server. Implemented by Http1Client and Http2Client.
 //
 // Thread-confined.
 class ClientCodec {
@@ -47,27 +47,27 @@ class ClientCodec {
   // Queues a request. REQUIRES: CanStart(); `exchange` is not in use; the request
   // outlives the exchange, that is until `end` or Cancel()
   virtual void Start(std::uint64_t exchange, const Request& request) = 0;
-  // Gives an exchange up. Ids that are not (or no more) in use are ignored.
+  // Cancels an exchange. Ids that are not in use are ignored.
   virtual void Cancel(std::uint64_t exchange) = 0;
 
-  // What the peer sent.
+  // Processes bytes from the server.
   virtual void Receive(std::string_view bytes) = 0;
-  // No more bytes will come. `clean`: the peer said so itself (and over TLS proved that
-  // it was the peer), which some answers need as their end; else `cause` tells why.
+  // The server sends no more bytes. `clean`: it has closed the connection itself (over TLS with
+  // close_notify), which marks the end of some responses. Otherwise `cause` is the error.
   virtual void ReceiveEnd(bool clean, std::string_view cause) = 0;
 
-  // Appends what is to be sent until `out` holds about `limit` bytes or there is no more.
+  // Appends the bytes to send, until there are no more or `out` has about `limit` bytes.
   virtual void Send(std::string* out, std::size_t limit) = 0;
 
-  // Exchanges under way.
+  // Number of exchanges that have started and not ended.
   virtual std::size_t active() const = 0;
-  // No exchange will ever start here again; those under way go on.
+  // No exchange can start any more; started ones continue.
   virtual bool draining() const = 0;
-  // Nothing at all will happen here any more: send what is left, then close.
+  // All exchanges have ended, and none can start: send the remaining output, then close.
   virtual bool finished() const = 0;
 
-  // Says goodbye, where the protocol has a word for it. Draining from then on.
-  virtual void Goodbye() = 0;
+  // Announces the end of the connection if the protocol can (GOAWAY). Draining from then on.
+  virtual void Shutdown() = 0;
 };
 
 }  // namespace herald::http

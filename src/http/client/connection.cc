@@ -19,14 +19,13 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using std::chrono::steady_clock;
 
-// One read. As large as the kernel's usual step of a receive buffer; more TLS records
-// than one come out of it.
+// Size of one read. As large as the usual receive buffer of the kernel; holds several TLS records.
 constexpr std::size_t kReadBytes = 64 * 1024;
-// One write: many small requests, or a piece of a large one, so that memory is bounded
-// whatever the size of the bodies.
+// Size of one write: many small requests, or a part of a large one, so that memory is limited for
+// bodies of any size.
 constexpr std::size_t kWriteBytes = 256 * 1024;
 
-std::string Text(std::chrono::milliseconds time) {
+std::string FormatDuration(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000)
                                   : fmt::format("{} ms", time.count());
 }
@@ -35,10 +34,11 @@ std::string Describe(const error_code& error) {
   if (error == asio::error::connection_refused) return "connection refused";
   if (error == asio::error::connection_reset) return "connection reset by the server";
   if (error == asio::error::eof) return "the server closed the connection";
-  std::string text = error.message();
-  if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z' && text.size() > 1 && text[1] >= 'a')
-    text[0] = static_cast<char>(text[0] - 'A' + 'a');
-  return text;
+  std::string message = error.message();
+  if (!message.empty() && message[0] >= 'A' && message[0] <= 'Z' && message.size() > 1 &&
+      message[1] >= 'a')
+    message[0] = static_cast<char>(message[0] - 'A' + 'a');
+  return message;
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ template <typename Handler>
 auto ClientConnection::Guarded(Handler handler) {
   return [self = shared_from_this(), handler = std::move(handler)](auto&&... result) {
     handler(std::forward<decltype(result)>(result)...);
-    self->shared_.settle();
+    self->shared_.after_event();
   };
 }
 
@@ -68,7 +68,7 @@ void ClientConnection::Connect() {
   error_code error;
   const asio::ip::address address = asio::ip::make_address(first_hop_.host, error);
   if (!error) {
-    // Later, so that nobody is told of a failure from inside of this call.
+    // Posted, so that `closed` is not called within this call.
     endpoints_ = {Endpoint(address, first_hop_.port)};
     asio::post(shared_.io, Guarded([this] { ConnectNext(""); }));
     return;
@@ -81,7 +81,7 @@ void ClientConnection::Connect() {
         if (failure == asio::error::host_not_found || failure == asio::error::no_data)
           return Close(fmt::format("no such host: {}", first_hop_.host));
         if (failure)
-          return Close(fmt::format("cannot look up {}: {}", first_hop_.host, Describe(failure)));
+          return Close(fmt::format("cannot resolve {}: {}", first_hop_.host, Describe(failure)));
         for (const auto& result : results) endpoints_.push_back(result.endpoint());
         std::reverse(endpoints_.begin(), endpoints_.end());
         ConnectNext("");
@@ -92,8 +92,8 @@ void ClientConnection::ConnectNext(const std::string& last_error) {
   if (closed()) return;
   if (endpoints_.empty()) return Close(last_error);
   const Endpoint endpoint = endpoints_.back();
-  // Each address gets its share of the time, so that one that is never answered (IPv6
-  // without a route, often) does not take all of it.
+  // Each address gets its share of the time, so that one that does not respond (often IPv6 without
+  // a route) does not use all of it.
   const auto now = steady_clock::now();
   const auto share = (connect_deadline_ - now) / static_cast<int>(endpoints_.size());
   endpoints_.pop_back();
@@ -102,7 +102,7 @@ void ClientConnection::ConnectNext(const std::string& last_error) {
   if (!endpoints_.empty()) {
     endpoint_timer_ = shared_.timers.Add(now + share, [this] {
       error_code none;
-      socket_.close(none);  // the connect under way ends, and the next one is tried
+      socket_.close(none);  // ends the current connect; the next address is tried
     });
   }
   socket_.async_connect(endpoint, Guarded([this, endpoint](const error_code& error) {
@@ -114,7 +114,7 @@ void ClientConnection::ConnectNext(const std::string& last_error) {
                             std::string cause = Describe(error);
                             if (endpoint.address().to_string() != first_hop_.host)
                               cause += fmt::format(" ({})", endpoint.address().to_string());
-                            return ConnectNext(proxy_url_ != nullptr ? OfProxy(cause) : cause);
+                            return ConnectNext(proxy_url_ != nullptr ? ProxyError(cause) : cause);
                           }
                           OnConnected();
                         }));
@@ -124,8 +124,8 @@ void ClientConnection::OnConnected() {
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
-  // The kernel's own pings, for HTTP/1.1, which has none: a watch whose server has gone
-  // without a word would otherwise wait for two hours.
+  // TCP keep-alive, because HTTP/1.1 has no pings: a watch whose server has vanished would
+  // otherwise wait for two hours.
   const int idle = std::max<int>(
       1, static_cast<int>(
              std::chrono::ceil<std::chrono::seconds>(shared_.options.ping_interval).count()));
@@ -140,29 +140,29 @@ void ClientConnection::OnConnected() {
 
   read_buffer_.resize(kReadBytes);
   if (proxy_url_ != nullptr)
-    ReachProxy();
+    ConnectToProxy();
   else
-    OnTransport();
+    OnTransportReady();
   if (!closed()) Read();
 }
 
-std::string ClientConnection::OfProxy(std::string_view cause) const {
+std::string ClientConnection::ProxyError(std::string_view cause) const {
   return fmt::format("proxy {}: {}", proxy_url_->authority(), cause);
 }
 
-void ClientConnection::ReachProxy() {
-  if (proxy_url_->scheme != "https") return AskProxy();
+void ClientConnection::ConnectToProxy() {
+  if (proxy_url_->scheme != "https") return RequestTunnel();
   phase_ = Phase::kProxyTls;
   proxy_tls_ = std::make_unique<TlsClient>(*tls_context_, proxy_url_->host, /*offer_http2=*/false);
   OnSocketBytes({});  // begins the handshake
 }
 
-void ClientConnection::AskProxy() {
+void ClientConnection::RequestTunnel() {
   phase_ = Phase::kProxy;
   proxy_ = ProxyClient::Make(*proxy_url_, shared_.url);
 }
 
-void ClientConnection::OnTransport() {
+void ClientConnection::OnTransportReady() {
   if (shared_.url.scheme != "https") return Open(shared_.options.plain_http2);
   phase_ = Phase::kTls;
   tls_ = std::make_unique<TlsClient>(*tls_context_, shared_.url.host, shared_.options.allow_http2);
@@ -202,17 +202,18 @@ void ClientConnection::OnSocketBytes(std::string_view bytes) {
   proxy_in_.clear();
   const Status status = proxy_tls_->Receive(bytes, &proxy_in_);
   if (phase_ == Phase::kProxyTls) {
-    if (!status.ok()) return Close(OfProxy(status.message()));
+    if (!status.ok()) return Close(ProxyError(status.message()));
     if (!proxy_tls_->established()) {
-      if (proxy_tls_->ended()) Close(OfProxy("it closed the connection in the TLS handshake"));
+      if (proxy_tls_->ended())
+        Close(ProxyError("the proxy closed the connection during the TLS handshake"));
       return;
     }
-    AskProxy();
+    RequestTunnel();
   }
   if (!proxy_in_.empty()) OnBytes(proxy_in_);
   if (closed()) return;
   if (!status.ok()) {
-    const std::string cause = OfProxy(status.message());
+    const std::string cause = ProxyError(status.message());
     return codec_ != nullptr ? EndOfStream(false, cause) : Close(cause);
   }
   if (proxy_tls_->ended()) OnReadEnd(true, asio::error::eof);
@@ -221,10 +222,10 @@ void ClientConnection::OnSocketBytes(std::string_view bytes) {
 void ClientConnection::OnBytes(std::string_view bytes) {
   if (phase_ == Phase::kProxy) {
     if (const Status status = proxy_->Receive(bytes); !status.ok())
-      return Close(OfProxy(status.message()));
+      return Close(ProxyError(status.message()));
     if (!proxy_->established()) return;
     const std::string rest = proxy_->TakeTunnelBytes();
-    OnTransport();
+    OnTransportReady();
     if (!closed() && !rest.empty()) OnBytes(rest);
     return;
   }
@@ -235,7 +236,7 @@ void ClientConnection::OnBytes(std::string_view bytes) {
   if (phase_ == Phase::kTls) {
     if (!status.ok()) return Close(status.message());
     if (!tls_->established()) {
-      if (tls_->ended()) Close("the server closed the connection in the TLS handshake");
+      if (tls_->ended()) Close("the server closed the connection during the TLS handshake");
       return;
     }
     Open(tls_->http2());
@@ -245,17 +246,18 @@ void ClientConnection::OnBytes(std::string_view bytes) {
   if (tls_->ended()) EndOfStream(true, Describe(asio::error::eof));
 }
 
-// `clean` if the peer said that no more will come, and nobody else could have.
+// `clean`: the server has closed the connection itself, and an attacker could not have done so.
 void ClientConnection::OnReadEnd(bool clean, const error_code& error) {
   const bool eof = error == asio::error::eof;
   switch (phase_) {
     case Phase::kProxyTls:
     case Phase::kProxy:
-      return Close(OfProxy(eof ? "it closed the connection" : Describe(error)));
+      return Close(ProxyError(eof ? "the proxy closed the connection" : Describe(error)));
     case Phase::kTls:
-      return Close(eof ? "the server closed the connection in the TLS handshake" : Describe(error));
+      return Close(eof ? "the server closed the connection during the TLS handshake"
+                       : Describe(error));
     default:
-      // Over TLS only close_notify is an honest end, and that was seen already.
+      // Over TLS only close_notify is a clean end, and that is handled before.
       return EndOfStream(clean && tls_ == nullptr, Describe(error));
   }
 }
@@ -275,7 +277,7 @@ void ClientConnection::FillOutput(bool last) {
     if (codec_ != nullptr) {
       plain_out_.clear();
       codec_->Send(&plain_out_, kWriteBytes);
-      // An error in sending shows up in receiving as well, and with a better reason.
+      // An error of sending is also reported by receiving, with a better message.
       if (!plain_out_.empty()) (void)tls_->Send(plain_out_);
     }
     if (last) tls_->SendEnd();
@@ -297,8 +299,8 @@ void ClientConnection::Flush() {
       asio::async_write(socket_, asio::buffer(write_buffer_),
                         Guarded([this](const error_code& error, std::size_t) {
                           writing_ = false;
-                          // The server may have answered before it closed: reading goes on and
-                          // will find the end by itself.
+                          // The server may have responded before it closed: reading continues and
+                          // detects the end.
                           if (error) write_failed_ = true;
                         }));
     }
@@ -333,11 +335,11 @@ void ClientConnection::Close(const std::string& cause) {
   resolver_.cancel();
   error_code ignored;
   if (codec_ != nullptr) {
-    // Politely, but without waiting: the last words, if there is room for them.
+    // Sends GOAWAY and close_notify if the socket takes them without waiting.
     if (codec_->active() > 0)
       codec_->ReceiveEnd(false, cause);
     else
-      codec_->Goodbye();
+      codec_->Shutdown();
     if (!writing_ && !write_failed_) {
       FillOutput(/*last=*/true);
       socket_.non_blocking(true, ignored);
@@ -350,14 +352,14 @@ void ClientConnection::Close(const std::string& cause) {
 }
 
 void ClientConnection::OnConnectTimeout() {
-  const std::string time = Text(shared_.options.connect_timeout);
+  const std::string time = FormatDuration(shared_.options.connect_timeout);
   switch (phase_) {
     case Phase::kProxyTls:
-      return Close(OfProxy(fmt::format("the TLS handshake was not done within {}", time)));
+      return Close(ProxyError(fmt::format("the TLS handshake timed out after {}", time)));
     case Phase::kProxy:
-      return Close(OfProxy(fmt::format("no answer within {}", time)));
+      return Close(ProxyError(fmt::format("no response from the proxy within {}", time)));
     case Phase::kTls:
-      return Close(fmt::format("the TLS handshake was not done within {}", time));
+      return Close(fmt::format("the TLS handshake timed out after {}", time));
     default:
       return Close(fmt::format("connecting timed out after {}", time));
   }
@@ -369,9 +371,9 @@ void ClientConnection::Tick() {
   if (idle_since_ && now - *idle_since_ >= options.idle_timeout) return Close("");
   if (http2_ != nullptr) {
     if (pinged_ && now - *pinged_ >= options.ping_timeout)
-      return Close(
-          fmt::format("the server did not answer a ping within {}", Text(options.ping_timeout)));
-    if (!pinged_ && expects_signs_of_life() && now - quiet_since_ >= options.ping_interval) {
+      return Close(fmt::format("the server did not answer a ping within {}",
+                               FormatDuration(options.ping_timeout)));
+    if (!pinged_ && expects_traffic() && now - quiet_since_ >= options.ping_interval) {
       http2_->Ping();
       pinged_ = now;
     }
@@ -385,7 +387,7 @@ void ClientConnection::ScheduleTick() {
   if (idle_since_) next = *idle_since_ + options.idle_timeout;
   if (http2_ != nullptr && pinged_)
     next = std::min(next, *pinged_ + options.ping_timeout);
-  else if (http2_ != nullptr && expects_signs_of_life())
+  else if (http2_ != nullptr && expects_traffic())
     next = std::min(next, quiet_since_ + options.ping_interval);
   shared_.timers.Cancel(tick_timer_);
   if (next != TimerQueue::Time::max()) tick_timer_ = shared_.timers.Add(next, [this] { Tick(); });

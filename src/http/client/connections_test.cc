@@ -15,16 +15,16 @@ using std::chrono::milliseconds;
 
 // ---- Repeating ----
 
-TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
+TEST(Client, SendsOnlyRepeatableRequestsAgainAfterAnIdleConnectionBroke) {
   for (const bool repeatable : {false, true}) {
     Journal journal;
-    TestPeer peer([&](TestWire& wire, int number) {
-      // The first connection serves one request, and dies on the second.
+    ScriptedServer peer([&](ScriptedConnection& wire, int number) {
+      // The first connection serves one request, and closes on the second.
       for (int i = 0; number > 0 || i < 2; ++i) {
         if (wire.ReadRequest().empty()) return;
         journal.Add(std::to_string(number));
         if (number == 0 && i == 1) return;
-        wire.Write(Http1Answer("x"));
+        wire.Write(Http1Response("x"));
       }
     });
     const auto client = OpenClient(Plain(peer));
@@ -40,15 +40,15 @@ TEST(Client, RepeatsOnABrokenIdleConnectionOnlyWhatIsRepeatable) {
 
 TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
   Journal journal;
-  TestPeer peer([&](TestWire& wire, int number) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
     if (wire.ReadRequest().empty()) return;
-    wire.Write(Http1Answer("x"));
+    wire.Write(Http1Response("x"));
     wire.Cut();
     journal.Add("cut " + std::to_string(number));
   });
   const auto client = OpenClient(Plain(peer));
   for (std::size_t i = 0; i < 20; ++i) {
-    // Not repeatable, and still none is lost.
+    // Not repeatable, but none is lost.
     const Result<Response> response = client->Fetch({.method = "POST", .target = "/"}, kPatient);
     ASSERT_TRUE(response.has_value()) << response.error().ToString();
     journal.Await(i + 1);
@@ -56,17 +56,17 @@ TEST(Client, DoesNotSendToAConnectionThatTheServerHasClosed) {
   EXPECT_EQ(peer.connections(), 20);
 }
 
-TEST(Client, GivesUpRepeatingAfterAWhile) {
-  TestPeer peer([](TestWire& wire, int) { wire.ReadRequest(); });
+TEST(Client, SendsARequestAgainAtMostThreeTimes) {
+  ScriptedServer peer([](ScriptedConnection& wire, int) { wire.ReadRequest(); });
   const auto client = OpenClient(Plain(peer));
   EXPECT_CONTAINS(
       FailureOf(*client, StatusReason::kUnreachable, {.timeout = kPatience, .repeatable = true}),
-      "without an answer");
+      "without sending a response");
   EXPECT_EQ(peer.connections(), 4);
 }
 
-TEST(Client, NeverRepeatsWhatHasBeenAnswered) {
-  TestPeer peer([](TestWire& wire, int) {
+TEST(Client, NeverSendsARequestAgainAfterItsResponseBegan) {
+  ScriptedServer peer([](ScriptedConnection& wire, int) {
     wire.ReadRequest();
     wire.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
   });
@@ -75,23 +75,23 @@ TEST(Client, NeverRepeatsWhatHasBeenAnswered) {
   EXPECT_EQ(peer.connections(), 1);
 }
 
-TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
+TEST(Client, SendsRequestsAgainThatAGoAwayLeftUnprocessed) {
   Journal journal;
-  TestPeer peer([&](TestWire& wire, int number) {
-    TestHttp2Peer(wire, {}, [&, number](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
+    ScriptedHttp2Server(wire, {}, [&, number](ScriptedHttp2Server& h2, const auto& stream) {
       journal.Add(std::to_string(number) + " " + stream.request.body);
       if (number == 0) {
-        h2.GoAway(0, kNoError);  // none of them was looked at
+        h2.GoAway(0, kNoError);  // none of them was processed
         h2.Flush();
         h2.wire().AwaitEnd();
         h2.Stop();
         return;
       }
-      h2.Answer(stream.id, 200, stream.request.body);
+      h2.Respond(stream.id, 200, stream.request.body);
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
-  // Not said to be repeatable: it is known that nothing happened.
+  // Not repeatable, but it is known that nothing was processed.
   const Result<Response> response =
       client->Fetch({.method = "POST", .target = "/", .body = "body"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
@@ -100,13 +100,13 @@ TEST(Client, RepeatsWhatAGoAwayLeftUndone) {
   EXPECT_EQ(client->Stats().repeated, 1U);
 }
 
-TEST(Client, SaysWhetherTheServerMayHaveActed) {
-  std::atomic<bool> answers{true};
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const auto& stream) {
+TEST(Client, ReportsWhetherTheServerMayHaveProcessedTheRequest) {
+  std::atomic<bool> responding{true};
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& h2, const auto& stream) {
       if (stream.request.target == "/break") return h2.wire().Reset();
       if (stream.request.target == "/refuse") return h2.Reset(stream.id, kRefusedStream);
-      if (answers) h2.Answer(stream.id, 200, "");
+      if (responding) h2.Respond(stream.id, 200, "");
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -118,24 +118,24 @@ TEST(Client, SaysWhetherTheServerMayHaveActed) {
   ASSERT_TRUE(client->Fetch({.target = "/"}, kPatient).has_value());
   EXPECT_FALSE(unprocessed("/break"));
   EXPECT_TRUE(unprocessed("/refuse"));
-  answers = false;
+  responding = false;
   EXPECT_FALSE(unprocessed("/silent", {.timeout = std::chrono::milliseconds(20)}));
-  // A call that was perhaps acted upon, and then found nobody to ask again.
+  // A call that may have been processed, and for which no other connection could be made.
   peer.StopListening();
   EXPECT_FALSE(unprocessed("/break", {.timeout = kPatience, .repeatable = true}));
   EXPECT_TRUE(unprocessed("/nobody"));
 }
 
-TEST(Client, GoesOverANewConnectionWhenTold) {
+TEST(Client, UsesANewConnectionAfterRenew) {
   Gate gate;
   Gate began;
-  TestPeer peer([&](TestWire& wire, int connection) {
-    TestHttp2Peer(wire, {}, [&, connection](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int connection) {
+    ScriptedHttp2Server(wire, {}, [&, connection](ScriptedHttp2Server& h2, const auto& stream) {
       if (stream.request.target == "/slow") {
         began.Open();
         gate.Await();
       }
-      h2.Answer(stream.id, 200, std::to_string(connection));
+      h2.Respond(stream.id, 200, std::to_string(connection));
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -149,19 +149,19 @@ TEST(Client, GoesOverANewConnectionWhenTold) {
   const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
   EXPECT_EQ(response->body, "1");
-  // What was under way goes on where it was, and the old connection ends with it.
+  // Started calls stay on the old connection, which is closed after them.
   gate.Open();
   EXPECT_EQ(journal.Await(1), std::vector<std::string>{"0"});
 }
 
-TEST(Client, RepeatsARefusedStreamOnTheSameConnection) {
+TEST(Client, SendsARefusedStreamAgainOnTheSameConnection) {
   int requests = 0;
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& h2, const auto& stream) {
       if (++requests == 1)
         h2.Reset(stream.id, kRefusedStream);
       else
-        h2.Answer(stream.id, 200, "x");
+        h2.Respond(stream.id, 200, "x");
     }).Run();
   });
   const auto client = OpenClient(PlainHttp2(peer));
@@ -172,29 +172,29 @@ TEST(Client, RepeatsARefusedStreamOnTheSameConnection) {
 TEST(Client, FinishesOldCallsAndStartsNewOnesElsewhereWhenTheServerDrains) {
   Journal journal;
   Gate gate;
-  TestPeer peer([&](TestWire& wire, int number) {
-    TestHttp2Peer(wire, {}, [&, number](TestHttp2Peer& h2, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int number) {
+    ScriptedHttp2Server(wire, {}, [&, number](ScriptedHttp2Server& h2, const auto& stream) {
       if (number == 0) {
         h2.GoAway(kLastPossibleStream, kNoError);
         h2.Flush();
         journal.Add("draining");
         gate.Await();
       }
-      h2.Answer(stream.id, 200, std::to_string(number));
+      h2.Respond(stream.id, 200, std::to_string(number));
     }).Run();
     journal.Add("closed " + std::to_string(number));
   });
   const auto client = OpenClient(PlainHttp2(peer));
-  Journal answers;
+  Journal responses;
   client->Fetch({.target = "/old"}, kPatient,
-                [&](const Result<Response>& r) { answers.Add("old " + r.value().body); });
+                [&](const Result<Response>& r) { responses.Add("old " + r.value().body); });
   journal.Await(1);
-  // The GOAWAY is on its way; sooner or later calls go elsewhere, and none fails.
+  // The GOAWAY arrives at some time; then calls use another connection, and none fails.
   Result<Response> response = client->Fetch({.target = "/new"}, {.timeout = milliseconds(10)});
   while (!response) response = client->Fetch({.target = "/new"}, {.timeout = milliseconds(10)});
   EXPECT_EQ(response->body, "1");
   gate.Open();
-  EXPECT_EQ(answers.Await(1)[0], "old 0");
+  EXPECT_EQ(responses.Await(1)[0], "old 0");
   EXPECT_EQ(journal.Await(2)[1], "closed 0");
 }
 
@@ -203,7 +203,7 @@ TEST(Client, FinishesOldCallsAndStartsNewOnesElsewhereWhenTheServerDrains) {
 TEST(Client, ClosesIdleConnections) {
   for (const bool http2 : {false, true}) {
     Journal journal;
-    TestPeer peer([&](TestWire& wire, int number) {
+    ScriptedServer peer([&](ScriptedConnection& wire, int number) {
       http2 ? ServeHttp2(wire, number) : ServeHttp1(wire, number);
       journal.Add("closed");
     });
@@ -218,10 +218,10 @@ TEST(Client, ClosesIdleConnections) {
 }
 
 TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer h2(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server h2(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
       if (stream.request.target == "/watch") return p.Begin(stream.id, 200);
-      p.Answer(stream.id, 200, std::to_string(p.pings()));
+      p.Respond(stream.id, 200, std::to_string(p.pings()));
     });
     h2.Run();
   });
@@ -231,7 +231,7 @@ TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
   client->Start({.target = "/watch"}, {}, {});
   std::string seen;
   while (seen.empty() || std::stoi(seen) < 3) {
-    // Quiet for long enough for a ping, told by the client's own clock.
+    // Without bytes for long enough that a ping is sent, by the client's clock.
     std::promise<void> later;
     client->PostAfter(milliseconds(20), [&] { later.set_value(); });
     later.get_future().wait();
@@ -242,10 +242,10 @@ TEST(Client, PingsQuietHttp2ConnectionsAndKeepsThoseThatAnswer) {
   EXPECT_EQ(peer.connections(), 1);
 }
 
-TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
-      p.Answer(stream.id, 200, std::to_string(p.pings()));
+TEST(Client, DoesNotPingAConnectionWithoutCallsIfDisabled) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
+      p.Respond(stream.id, 200, std::to_string(p.pings()));
     }).Run();
   });
   ClientOptions options = PlainHttp2(peer);
@@ -259,16 +259,16 @@ TEST(Client, LeavesAConnectionWithoutCallsAloneIfTold) {
   later.get_future().wait();
   const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
-  // One, where a machine was too slow for an answer within 100 ms.
+  // One ping is possible if the machine was too slow for a response within 100 ms.
   EXPECT_LE(std::stoi(response->body), 1);
 }
 
-TEST(Client, GivesUpAConnectionThatDoesNotAnswerPings) {
-  TestPeer peer([&](TestWire& wire, int) {
-    TestHttp2Peer h2(wire, {}, [&](TestHttp2Peer& p, const auto& stream) {
+TEST(Client, ClosesAConnectionThatDoesNotAnswerPings) {
+  ScriptedServer peer([&](ScriptedConnection& wire, int) {
+    ScriptedHttp2Server h2(wire, {}, [&](ScriptedHttp2Server& p, const auto& stream) {
       p.Begin(stream.id, 200);
       p.Flush();
-      p.Stop();  // reads no more, but stays
+      p.Stop();  // reads no more, but stays connected
     });
     h2.Run();
     wire.AwaitEnd();

@@ -15,20 +15,21 @@ namespace {
 
 namespace beast = boost::beast;
 
-// Interim answers (100 Continue, 103 Early Hints) before the one that counts. Real
-// servers send one or two; a peer that sends them for ever would never be noticed.
-constexpr int kMaxInterimAnswers = 16;
+// Maximum number of interim responses (100 Continue, 103 Early Hints) before the final one. Real
+// servers send one or two; a server that sends them for ever would not be detected otherwise.
+constexpr int kMaxInterimResponses = 16;
 
 constexpr std::string_view kStatusLine = "HTTP/1.";
 constexpr int kMinStatus = 100;  // RFC 9110, 15
 constexpr std::size_t kLastChunkBytes = std::string_view("0\r\n\r\n").size();
 
-// Beast asserts that it never sees the last chunk again in less than its five bytes. So what may
-// become that waits for more; any other chunk does not, for its data may come in less.
+// Beast asserts that it never gets less of the last chunk than its five bytes. So bytes that may be
+// the begin of the last chunk wait for more; other chunks do not wait, because their data may
+// arrive in smaller pieces.
 bool MayBeLastChunk(std::string_view bytes) {
-  constexpr std::string_view kEndOfTheOneBefore = "\r\n";
+  constexpr std::string_view kEndOfPreviousChunk = "\r\n";
   if (bytes.size() >= kLastChunkBytes) return false;
-  if (bytes.starts_with(kEndOfTheOneBefore)) bytes.remove_prefix(kEndOfTheOneBefore.size());
+  if (bytes.starts_with(kEndOfPreviousChunk)) bytes.remove_prefix(kEndOfPreviousChunk.size());
   return bytes.starts_with('0');
 }
 
@@ -53,8 +54,8 @@ std::string RequestHead(const Request& request) {
   return head;
 }
 
-std::string Lower(beast::string_view text) {
-  std::string out(text.data(), text.size());
+std::string Lower(beast::string_view name) {
+  std::string out(name.data(), name.size());
   for (char& c : out)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return out;
@@ -62,14 +63,14 @@ std::string Lower(beast::string_view text) {
 
 }  // namespace
 
-// Beast's parser with its findings handed on as they come. One per answer.
+// Passes what Beast's parser finds to the events. One per response.
 class Http1Client::Parser final : public beast::http::basic_parser<false> {
  public:
   Parser(const ClientCodecEvents& events, std::uint64_t exchange, std::size_t max_header_bytes,
          bool expect_no_body)
       : events_(events), exchange_(exchange) {
     eager(true);
-    body_limit(boost::none);  // whoever collects the body bounds it
+    body_limit(boost::none);  // the receiver of the body limits it
     header_limit(static_cast<std::uint32_t>(
         std::min<std::size_t>(max_header_bytes, std::numeric_limits<std::uint32_t>::max())));
     skip(expect_no_body);
@@ -131,9 +132,9 @@ void Http1Client::Start(std::uint64_t exchange, const Request& request) {
   body_sent_ = 0;
   anything_sent_ = false;
   anything_received_ = false;
-  interim_answers_ = 0;
-  // After CONNECT the rest of the connection is the tunnel, whatever the head says of a
-  // body; where it was refused, the connection is of no more use.
+  interim_responses_ = 0;
+  // After CONNECT the rest of the connection is the tunnel, even if the head announces a body; if
+  // CONNECT failed, the connection is not used any more.
   expect_no_body_ = tunnel_ || request.method == "HEAD";
   parser_ = std::make_unique<Parser>(events_, exchange, max_header_bytes_, expect_no_body_);
 }
@@ -148,7 +149,7 @@ void Http1Client::Cancel(std::uint64_t exchange) {
 void Http1Client::Receive(std::string_view bytes) {
   if (state_ == State::kFinished || bytes.empty()) return;
   if (state_ == State::kIdle) {
-    // Nobody asked. Most often "408 Request Timeout" before the server closes.
+    // There is no request. Most often "408 Request Timeout" before the server closes.
     state_ = State::kFinished;
     return;
   }
@@ -161,34 +162,35 @@ void Http1Client::Receive(std::string_view bytes) {
     bytes = joined;
   }
   while (!bytes.empty()) {
-    // The parser looks only at whole lines. Something else (TLS, SSH) may never send one.
+    // The parser checks only whole lines. Another protocol (TLS, SSH) may never send one.
     if (!parser_->got_some() &&
         bytes.substr(0, kStatusLine.size()) !=
             kStatusLine.substr(0, std::min(bytes.size(), kStatusLine.size())))
-      return Fail("the answer is not HTTP/1.1");
+      return Fail("the response is not valid HTTP/1.1");
     beast::error_code error;
     const std::size_t used =
         parser_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
     bytes.remove_prefix(used);
     if (error == beast::http::error::need_more) {
-      // The parser bounds heads by itself, but not the line before a chunk.
+      // The parser limits heads, but not the line before a chunk.
       if (bytes.size() > max_header_bytes_)
-        return Fail(fmt::format("the answer has a head or chunk of over {} bytes before its data",
+        return Fail(fmt::format("the response has a head or a chunk header larger than {} bytes",
                                 max_header_bytes_));
       pending_ = bytes;
       return;
     }
     if (error == beast::http::error::header_limit)
-      return Fail(fmt::format("the head of the answer is larger than {} bytes", max_header_bytes_));
-    if (error) return Fail(fmt::format("the answer is not HTTP/1.1: {}", error.message()));
+      return Fail(
+          fmt::format("the head of the response is larger than {} bytes", max_header_bytes_));
+    if (error) return Fail(fmt::format("the response is not valid HTTP/1.1: {}", error.message()));
     if (!parser_->is_done()) continue;
     if (parser_->interim()) {
-      if (++interim_answers_ > kMaxInterimAnswers) return Fail("too many interim answers");
+      if (++interim_responses_ > kMaxInterimResponses) return Fail("too many interim responses");
       parser_ = std::make_unique<Parser>(events_, exchange_, max_header_bytes_, expect_no_body_);
       continue;
     }
     if (tunnel_) pending_ = bytes;
-    // More than was asked for: who knows what else is wrong.
+    // Bytes after the response: the connection is in an unknown state.
     if (tunnel_ || !bytes.empty()) last_ = true;
     return Finish({});
   }
@@ -213,8 +215,8 @@ void Http1Client::ReceiveEnd(bool clean, std::string_view cause) {
     return Finish({ExchangeEnd::Outcome::kNotProcessed, std::string(cause)});
   }
   if (!clean) return Fail(std::string(cause));
-  Fail(anything_received_ ? "the server closed the connection in the middle of its answer"
-                          : "the server closed the connection without an answer");
+  Fail(anything_received_ ? "the server closed the connection before the response was complete"
+                          : "the server closed the connection without sending a response");
 }
 
 void Http1Client::Send(std::string* out, std::size_t limit) {
@@ -232,15 +234,15 @@ void Http1Client::Send(std::string* out, std::size_t limit) {
   }
 }
 
-void Http1Client::Goodbye() {
+void Http1Client::Shutdown() {
   last_ = true;
   if (state_ == State::kIdle) state_ = State::kFinished;
 }
 
 void Http1Client::Finish(ExchangeEnd end) {
   const bool request_sent = head_.empty() && body_sent_ == request_->body.size();
-  // An answer that came before the request was through leaves the connection in the
-  // middle of a body.
+  // If the response is complete before the request was sent, the connection is in the middle of the
+  // request body.
   if (end.outcome != ExchangeEnd::Outcome::kWhole || !request_sent || !parser_->keep_alive())
     last_ = true;
   state_ = last_ ? State::kFinished : State::kIdle;

@@ -10,9 +10,9 @@
 
 namespace herald::http {
 
-// HTTP/1.1, one exchange at a time, no pipelining. An answer's interim heads (1xx) are
-// skipped and its trailers dropped. After CONNECT that succeeded the connection belongs
-// to whoever asked for it: see TakeTunnelBytes().
+// HTTP/1.1, one exchange at a time, no pipelining. Interim responses (1xx) are skipped, and
+// trailers are dropped. After a successful CONNECT the connection is a tunnel: see
+// TakeTunnelBytes().
 //
 // Thread-confined.
 class Http1Client final : public ClientCodec {
@@ -25,7 +25,7 @@ class Http1Client final : public ClientCodec {
 
   bool CanStart() const override;
   void Start(std::uint64_t exchange, const Request& request) override;
-  // HTTP/1.1 has no way to give up an answer but to close the connection.
+  // HTTP/1.1 can cancel a response only by closing the connection.
   void Cancel(std::uint64_t exchange) override;
   void Receive(std::string_view bytes) override;
   void ReceiveEnd(bool clean, std::string_view cause) override;
@@ -33,9 +33,9 @@ class Http1Client final : public ClientCodec {
   std::size_t active() const override { return state_ == State::kActive ? 1 : 0; }
   bool draining() const override { return state_ == State::kFinished || last_; }
   bool finished() const override { return state_ == State::kFinished; }
-  void Goodbye() override;
+  void Shutdown() override;
 
-  // What followed the answer to a CONNECT: the first bytes of the tunnel.
+  // The bytes after the response to a CONNECT: the first bytes of the tunnel.
   std::string TakeTunnelBytes() { return std::move(pending_); }
 
  private:
@@ -49,18 +49,18 @@ class Http1Client final : public ClientCodec {
   const std::size_t max_header_bytes_;
 
   State state_ = State::kIdle;
-  bool last_ = false;  // no exchange after this one
+  bool last_ = false;  // no exchange can start after this one
   std::uint64_t exchange_ = 0;
-  bool tunnel_ = false;  // this one is a CONNECT
+  bool tunnel_ = false;  // the request is a CONNECT
   bool expect_no_body_ = false;
   const Request* request_ = nullptr;  // until its body is sent
   std::string head_{};                // of the request, until it is sent
   std::size_t body_sent_ = 0;
   bool anything_sent_ = false;
   bool anything_received_ = false;
-  int interim_answers_ = 0;
+  int interim_responses_ = 0;
   std::unique_ptr<Parser> parser_;
-  std::string pending_{};  // bytes of which the parser has not seen enough
+  std::string pending_{};  // bytes that the parser could not process yet
 };
 
 }  // namespace herald::http

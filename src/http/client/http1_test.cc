@@ -10,7 +10,7 @@ namespace {
 
 using Outcome = ExchangeEnd::Outcome;
 
-// A codec, and all that it reported, as text: "head 200", "data abc", "end whole".
+// A codec, and all that it has reported, as strings: "head 200", "data abc", "end whole".
 class Harness {
  public:
   explicit Harness(std::size_t max_header_bytes = 1024) : codec(events_, max_header_bytes) {}
@@ -20,12 +20,12 @@ class Harness {
     codec.Send(&out, 1 << 20);
     return out;
   }
-  // Starts a GET and takes what it sends.
+  // Starts a GET and takes the bytes that it sends.
   void Get() {
     codec.Start(++exchange_, get_);
     Sent();
   }
-  // Everything since the last time, in one line.
+  // All events since the last call, in one line.
   std::string Log() {
     std::string out;
     for (const std::string& entry : log_) out += (out.empty() ? "" : "; ") + entry;
@@ -79,7 +79,7 @@ TEST(Http1Client, WritesARequest) {
   EXPECT_EQ(h.Sent(), "");
 }
 
-TEST(Http1Client, SaysThatAPostWithoutABodyHasNone) {
+TEST(Http1Client, SendsContentLengthZeroForAPostWithoutABody) {
   Harness h;
   const Request request{.method = "POST", .target = "/", .authority = "h"};
   h.codec.Start(1, request);
@@ -102,8 +102,8 @@ TEST(Http1Client, SendsALargeBodyInPieces) {
   EXPECT_EQ(all.size(), all.find("\r\n\r\n") + 4 + request.body.size());
 }
 
-// Each answer comes whole, and then again one byte at a time: both must say the same.
-TEST(Http1Client, ReadsAnswers) {
+// Each response arrives in one piece, and then again byte by byte: the results must be equal.
+TEST(Http1Client, ReadsResponses) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -152,7 +152,7 @@ TEST(Http1Client, ReadsAnswers) {
   }
 }
 
-TEST(Http1Client, RefusesWhatIsNoAnswer) {
+TEST(Http1Client, RejectsInvalidResponses) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -161,25 +161,25 @@ TEST(Http1Client, RefusesWhatIsNoAnswer) {
   };
   const std::string ok = "HTTP/1.1 200 OK\r\n";
   const Case cases[] = {
-      {"TLS alert", std::string("\x15\x03\x01\x00\x02\x02\x46", 7), "broken", "not HTTP/1.1"},
-      {"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n", "broken", "not HTTP/1.1"},
-      {"status of two digits", "HTTP/1.1 20 OK\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"status below 100", "HTTP/1.1 051 OK\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"status of letters", "HTTP/1.1 abc OK\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"version", "HTTP/3.0 200 OK\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"space in a name", ok + "Bad Name: x\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"control character", ok + "X: a\x01z\r\n\r\n", "broken", "not HTTP/1.1"},
-      {"negative length", ok + "Content-Length: -1\r\n\r\n", "broken", "not HTTP/1.1"},
+      {"TLS alert", std::string("\x15\x03\x01\x00\x02\x02\x46", 7), "broken", "not valid HTTP/1.1"},
+      {"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n", "broken", "not valid HTTP/1.1"},
+      {"status of two digits", "HTTP/1.1 20 OK\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"status below 100", "HTTP/1.1 051 OK\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"status of letters", "HTTP/1.1 abc OK\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"version", "HTTP/3.0 200 OK\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"space in a name", ok + "Bad Name: x\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"control character", ok + "X: a\x01z\r\n\r\n", "broken", "not valid HTTP/1.1"},
+      {"negative length", ok + "Content-Length: -1\r\n\r\n", "broken", "not valid HTTP/1.1"},
       {"two lengths", ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n", "broken",
-       "not HTTP/1.1"},
+       "not valid HTTP/1.1"},
       {"length and chunked", ok + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-       "broken", "not HTTP/1.1"},
+       "broken", "not valid HTTP/1.1"},
       {"huge length", ok + "Content-Length: 99999999999999999999999\r\n\r\n", "broken",
-       "not HTTP/1.1"},
+       "not valid HTTP/1.1"},
       {"chunk size", ok + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "head 200; broken",
-       "not HTTP/1.1"},
+       "not valid HTTP/1.1"},
       {"chunk end", ok + "Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
-       "head 200; data a; broken", "not HTTP/1.1"},
+       "head 200; data a; broken", "not valid HTTP/1.1"},
       {"large head", ok + "X: " + std::string(2000, 'x'), "broken", "larger than 1024 bytes"},
       {"many fields",
        ok +
@@ -209,14 +209,14 @@ TEST(Http1Client, RefusesWhatIsNoAnswer) {
     EXPECT_EQ(h.Log(), c.log);
     EXPECT_NE(h.cause.find(c.cause), std::string::npos) << h.cause;
     EXPECT_TRUE(h.codec.finished());
-    // And what comes after is nobody's.
+    // Bytes after the end are ignored.
     h.codec.Receive("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     h.codec.ReceiveEnd(true, "");
     EXPECT_EQ(h.Log(), "");
   }
 }
 
-TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
+TEST(Http1Client, DistinguishesCompleteFromIncompleteResponses) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -226,15 +226,16 @@ TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
   };
   const std::string ok = "HTTP/1.1 200 OK\r\n";
   const Case cases[] = {
-      {"nothing", "", true, "broken", "without an answer"},
-      {"half a head", "HTTP/1.1 200", true, "broken", "in the middle"},
+      {"nothing", "", true, "broken", "without sending a response"},
+      {"half a head", "HTTP/1.1 200", true, "broken", "before the response was complete"},
       {"half a body", ok + "Content-Length: 5\r\n\r\nab", true, "head 200; data ab; broken",
-       "in the middle"},
+       "before the response was complete"},
       {"truncated chunk", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nab", true,
-       "head 200; data ab; broken", "in the middle"},
+       "head 200; data ab; broken", "before the response was complete"},
       {"no last chunk", ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", true,
-       "head 200; data ab; broken", "in the middle"},
-      {"only an interim answer", "HTTP/1.1 100 Continue\r\n\r\n", true, "broken", "in the middle"},
+       "head 200; data ab; broken", "before the response was complete"},
+      {"only an interim response", "HTTP/1.1 100 Continue\r\n\r\n", true, "broken",
+       "before the response was complete"},
       {"until the end", ok + "\r\nabc", true, "head 200; data abc; whole", ""},
       {"until an end that proves nothing", ok + "\r\nabc", false, "head 200; data abc; broken",
        "reset"},
@@ -252,7 +253,7 @@ TEST(Http1Client, KnowsAWholeAnswerFromOneCutOff) {
   }
 }
 
-TEST(Http1Client, HandsOverTheFirstByteOfAChunkAtOnce) {
+TEST(Http1Client, DeliversTheFirstByteOfAChunkAtOnce) {
   Harness h;
   h.Get();
   h.codec.Receive("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -262,7 +263,7 @@ TEST(Http1Client, HandsOverTheFirstByteOfAChunkAtOnce) {
   EXPECT_EQ(h.Log(), "broken");
 }
 
-TEST(Http1Client, KnowsARequestThatNeverLeft) {
+TEST(Http1Client, ReportsAnUnsentRequestAsNotProcessed) {
   Harness h;
   const Request request{.method = "POST", .target = "/", .authority = "h", .body = "x"};
   h.codec.Start(1, request);
@@ -270,7 +271,7 @@ TEST(Http1Client, KnowsARequestThatNeverLeft) {
   EXPECT_EQ(h.Log(), "not processed");
 }
 
-TEST(Http1Client, HasNoBodyAfterHead) {
+TEST(Http1Client, ExpectsNoBodyForHead) {
   Harness h;
   const Request request{.method = "HEAD", .target = "/", .authority = "h"};
   h.codec.Start(1, request);
@@ -280,7 +281,7 @@ TEST(Http1Client, HasNoBodyAfterHead) {
   EXPECT_TRUE(h.codec.CanStart());
 }
 
-TEST(Http1Client, TakesARefusalBeforeTheRequestIsThrough) {
+TEST(Http1Client, AcceptsAResponseBeforeTheRequestIsSent) {
   Harness h;
   Request request{.method = "POST", .target = "/", .authority = "h"};
   request.body.assign(100'000, 'x');
@@ -289,7 +290,7 @@ TEST(Http1Client, TakesARefusalBeforeTheRequestIsThrough) {
   h.codec.Send(&out, 1000);
   h.codec.Receive("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
   EXPECT_EQ(h.Log(), "head 413; whole");
-  EXPECT_TRUE(h.codec.finished()) << "the rest of the body would be taken for a request";
+  EXPECT_TRUE(h.codec.finished()) << "the rest of the body would be parsed as a request";
 }
 
 TEST(Http1Client, MakesFieldNamesLowerCaseAndDropsTrailers) {
@@ -302,10 +303,10 @@ TEST(Http1Client, MakesFieldNamesLowerCaseAndDropsTrailers) {
             (Headers{{"retry-after", "5"}, {"x", ""}, {"transfer-encoding", "chunked"}}));
 }
 
-TEST(Http1Client, IsOfNoMoreUseAfterCancel) {
+TEST(Http1Client, IsFinishedAfterCancel) {
   Harness h;
   h.Get();
-  h.codec.Cancel(7);  // some other
+  h.codec.Cancel(7);  // another exchange
   EXPECT_EQ(h.codec.active(), 1U);
   h.codec.Cancel(1);
   EXPECT_TRUE(h.codec.finished());
@@ -314,14 +315,14 @@ TEST(Http1Client, IsOfNoMoreUseAfterCancel) {
   EXPECT_EQ(h.Log(), "");
 }
 
-TEST(Http1Client, ClosesWhenSpokenToWithoutHavingAsked) {
+TEST(Http1Client, ClosesOnBytesWithoutARequest) {
   Harness h;
   h.codec.Receive("HTTP/1.1 408 Request Timeout\r\n\r\n");
   EXPECT_TRUE(h.codec.finished());
   EXPECT_EQ(h.Log(), "");
 }
 
-TEST(Http1Client, HandsOverTheTunnelAfterConnect) {
+TEST(Http1Client, ReturnsTheTunnelBytesAfterConnect) {
   Harness h;
   const Request request{.method = "CONNECT", .target = "host:443", .authority = "host:443"};
   h.codec.Start(1, request);

@@ -14,24 +14,23 @@
 namespace herald::http {
 namespace {
 
-// How much a peer may send ahead of what was taken from it: on one stream enough for a
-// fast network (1 MiB per 1 ms is 1 GB/s), and on the connection so that one slow reader
-// of a large answer does not hold up the others.
+// Flow-control windows. For a stream, enough for a fast network (1 MiB per 1 ms is 1 GB/s); for the
+// connection, enough that one slow reader of a large response does not delay the others.
 constexpr std::int32_t kStreamWindowBytes = 1 << 20;
 constexpr std::int32_t kConnectionWindowBytes = 4 << 20;
 
-// Streams at once before the peer has said how many it takes, and never more than the
-// second whatever it says: each costs memory on both sides, and more are not faster.
-constexpr std::uint32_t kInitialMaxStreams = 100;  // RFC 9113, 5.1.2 advises peers not to go below
+// Maximum number of concurrent streams before the server has sent its limit, and an upper limit for
+// the value of the server: each stream costs memory on both sides, and more are not faster.
+constexpr std::uint32_t kInitialMaxStreams = 100;  // RFC 9113, 6.5.2 recommends no less
 constexpr std::uint32_t kMaxStreams = 1000;
 
 constexpr int kMinStatus = 100;  // RFC 9110, 15
 
-// What a header field costs beyond its text: RFC 9113, 6.5.2.
+// Overhead of a header field in addition to its name and value: RFC 9113, 6.5.2.
 constexpr std::size_t kFieldOverheadBytes = 32;
 
-// Of what a peer says in a GOAWAY, for people to read.
-constexpr std::size_t kMaxDebugTextBytes = 200;
+// How much of the debug data of a GOAWAY is put into an error message.
+constexpr std::size_t kMaxDebugDataBytes = 200;
 
 std::string_view View(const std::uint8_t* bytes, std::size_t size) {
   return {reinterpret_cast<const char*>(bytes), size};
@@ -44,8 +43,8 @@ nghttp2_nv Field(std::string_view name, std::string_view value) {
           value.size(), NGHTTP2_NV_FLAG_NONE};
 }
 
-std::string Printable(std::string_view text) {
-  std::string out(text.substr(0, kMaxDebugTextBytes));
+std::string Printable(std::string_view bytes) {
+  std::string out(bytes.substr(0, kMaxDebugDataBytes));
   for (char& c : out)
     if (c < ' ' || c > '~') c = '?';
   return out;
@@ -53,7 +52,7 @@ std::string Printable(std::string_view text) {
 
 }  // namespace
 
-// All get the codec as user data. noexcept, because nothing may be thrown through C.
+// All get the codec as user data. noexcept, because no exception may pass through C code.
 struct Http2Client::Callbacks {
   static Http2Client& Self(void* user) { return *static_cast<Http2Client*>(user); }
   static Stream* Find(nghttp2_session* session, std::int32_t id) {
@@ -68,23 +67,23 @@ struct Http2Client::Callbacks {
     const std::size_t limit = Self(user).max_header_bytes_;
     stream->header_bytes += name_size + value_size + kFieldOverheadBytes;
     if (stream->header_bytes > limit) {
-      stream->error = fmt::format("the head of the answer is larger than {} bytes", limit);
+      stream->error = fmt::format("the head of the response is larger than {} bytes", limit);
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
     if (stream->request == nullptr) return 0;
     const std::string_view field = View(name, name_size);
-    const std::string_view text = View(value, value_size);
+    const std::string_view content = View(value, value_size);
     if (stream->head_received) {
-      stream->trailers.Add(std::string(field), std::string(text));
+      stream->trailers.Add(std::string(field), std::string(content));
     } else if (field == ":status") {
       // Three digits: nghttp2 has checked it.
-      std::from_chars(text.data(), text.data() + text.size(), stream->head.status);
+      std::from_chars(content.data(), content.data() + content.size(), stream->head.status);
       if (stream->head.status < kMinStatus) {
-        stream->error = fmt::format("the answer has the status {}", text);
+        stream->error = fmt::format("the response has the invalid status {}", content);
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
       }
     } else {
-      stream->head.headers.Add(std::string(field), std::string(text));
+      stream->head.headers.Add(std::string(field), std::string(content));
     }
     return 0;
   }
@@ -95,7 +94,7 @@ struct Http2Client::Callbacks {
     const Stream* stream = Find(session, id);
     if (stream != nullptr && stream->request != nullptr && size > 0)
       self.events_.data(stream->exchange, View(bytes, size));
-    // Only now: while it was being looked at, the peer could not send more than the window.
+    // Only after the callback, so that the server cannot send more than the window meanwhile.
     nghttp2_session_consume(session, id, size);
     return 0;
   }
@@ -106,7 +105,7 @@ struct Http2Client::Callbacks {
     if (frame->hd.type == NGHTTP2_GOAWAY) {
       const nghttp2_goaway& goaway = frame->goaway;
       if (goaway.error_code != NGHTTP2_NO_ERROR) {
-        self.error_ = fmt::format("the server ended the connection with {}",
+        self.error_ = fmt::format("the server closed the connection with {}",
                                   nghttp2_http2_strerror(goaway.error_code));
         if (goaway.opaque_data_len > 0)
           self.error_ +=
@@ -119,14 +118,14 @@ struct Http2Client::Callbacks {
     if (stream == nullptr || stream->request == nullptr) return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && !stream->head_received) {
       if (stream->head.status / 100 == 1) {
-        stream->head = {};  // an interim answer
+        stream->head = {};  // an interim response
       } else {
         stream->head_received = true;
         self.events_.head(stream->exchange, std::move(stream->head));
       }
     }
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-      // An answer may be whole before the request is, a refusal of it for instance.
+      // A response may be complete before the request is, for example if it rejects the request.
       if (!stream->all_sent)
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
       self.End(*stream, {.outcome = ExchangeEnd::Outcome::kWhole,
@@ -138,13 +137,15 @@ struct Http2Client::Callbacks {
 
   static int OnInvalidFrame(nghttp2_session*, const nghttp2_frame*, int error,
                             void* user) noexcept {
-    Self(user).error_ = fmt::format("the answer is not HTTP/2: {}", nghttp2_strerror(error));
+    Self(user).error_ =
+        fmt::format("the response is not valid HTTP/2: {}", nghttp2_strerror(error));
     return 0;
   }
 
-  static int OnError(nghttp2_session*, int, const char* text, std::size_t size,
+  static int OnError(nghttp2_session*, int, const char* message, std::size_t size,
                      void* user) noexcept {
-    Self(user).error_ = fmt::format("the answer is not HTTP/2: {}", Printable({text, size}));
+    Self(user).error_ =
+        fmt::format("the response is not valid HTTP/2: {}", Printable({message, size}));
     return 0;
   }
 
@@ -195,7 +196,7 @@ struct Http2Client::Callbacks {
   static ssize_t ReadBody(nghttp2_session*, std::int32_t, std::uint8_t* out, std::size_t size,
                           std::uint32_t* flags, nghttp2_data_source* source, void*) noexcept {
     Stream& stream = *static_cast<Stream*>(source->ptr);
-    if (stream.request == nullptr) return NGHTTP2_ERR_DEFERRED;  // a reset is on its way
+    if (stream.request == nullptr) return NGHTTP2_ERR_DEFERRED;  // it is being reset
     const std::string& body = stream.request->body;
     const std::size_t piece = std::min(size, body.size() - stream.body_sent);
     std::memcpy(out, body.data() + stream.body_sent, piece);
@@ -295,8 +296,8 @@ void Http2Client::Receive(std::string_view bytes) {
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   if (used < 0) {
     if (error_.empty())
-      error_ =
-          fmt::format("the answer is not HTTP/2: {}", nghttp2_strerror(static_cast<int>(used)));
+      error_ = fmt::format("the response is not valid HTTP/2: {}",
+                           nghttp2_strerror(static_cast<int>(used)));
     nghttp2_session_terminate_session(session_, NGHTTP2_PROTOCOL_ERROR);
     EndAll(error_);
     return;
@@ -327,12 +328,12 @@ void Http2Client::Send(std::string* out, std::size_t limit) {
 }
 
 bool Http2Client::draining() const {
-  return finished_ || goodbye_ || nghttp2_session_check_request_allowed(session_) == 0;
+  return finished_ || shutting_down_ || nghttp2_session_check_request_allowed(session_) == 0;
 }
 
-void Http2Client::Goodbye() {
-  if (goodbye_ || finished_) return;
-  goodbye_ = true;
+void Http2Client::Shutdown() {
+  if (shutting_down_ || finished_) return;
+  shutting_down_ = true;
   nghttp2_session_terminate_session(session_, NGHTTP2_NO_ERROR);
 }
 
@@ -359,7 +360,7 @@ void Http2Client::CheckFinished() {
   if (finished_ || nghttp2_session_want_read(session_) != 0 ||
       nghttp2_session_want_write(session_) != 0)
     return;
-  EndAll(error_.empty() ? "the connection was ended" : error_);
+  EndAll(error_.empty() ? "the connection was closed" : error_);
 }
 
 }  // namespace herald::http

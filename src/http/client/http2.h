@@ -12,8 +12,8 @@ struct nghttp2_session;
 
 namespace herald::http {
 
-// HTTP/2 over nghttp2: any number of exchanges at once, up to what the peer allows.
-// An answer's interim heads are skipped; pushes are refused.
+// HTTP/2 on nghttp2: many exchanges at once, up to the limit of the server. Interim responses are
+// skipped; pushes are rejected.
 //
 // Thread-confined.
 class Http2Client final : public ClientCodec {
@@ -24,7 +24,7 @@ class Http2Client final : public ClientCodec {
   Http2Client(const Http2Client&) = delete;
   Http2Client& operator=(const Http2Client&) = delete;
 
-  // False while the peer's limit of streams is reached.
+  // False while the server's limit of streams is reached.
   bool CanStart() const override;
   void Start(std::uint64_t exchange, const Request& request) override;
   void Cancel(std::uint64_t exchange) override;
@@ -34,9 +34,9 @@ class Http2Client final : public ClientCodec {
   std::size_t active() const override { return exchanges_; }
   bool draining() const override;
   bool finished() const override { return finished_; }
-  void Goodbye() override;
+  void Shutdown() override;
 
-  // Asks the peer for a sign of life; whatever it sends next is one.
+  // Sends a PING. Any bytes that the server sends show that it is alive.
   void Ping();
 
  private:
@@ -48,18 +48,18 @@ class Http2Client final : public ClientCodec {
     bool head_sent = false;
     bool all_sent = false;
     bool head_received = false;
-    std::size_t header_bytes = 0;  // of all heads and trailers so far
+    std::size_t header_bytes = 0;  // of all header blocks and trailers so far
     ResponseHead head{};
     Headers trailers{};
-    std::string error{};  // why we reset it ourselves
+    std::string error{};  // why the client has reset it
   };
   struct Callbacks;  // what nghttp2 calls
 
-  // Ends the exchange of a stream, which may live on until nghttp2 closes it.
+  // Ends the exchange of a stream. The stream exists until nghttp2 closes it.
   void End(Stream& stream, ExchangeEnd end);
-  // Nothing more can come from the peer.
+  // Ends all exchanges: the server sends nothing more.
   void EndAll(std::string_view cause);
-  // Notices when nghttp2 has nothing more to do.
+  // Ends all exchanges if nghttp2 has nothing more to do.
   void CheckFinished();
 
   const ClientCodecEvents& events_;
@@ -67,13 +67,13 @@ class Http2Client final : public ClientCodec {
   const bool https_;
   nghttp2_session* session_ = nullptr;
 
-  // By exchange. A stream leaves when nghttp2 is done with it, which is later than its
-  // exchange's end where it is reset.
+  // By exchange. A stream is removed when nghttp2 closes it, which is after the end of its exchange
+  // if it is reset.
   std::unordered_map<std::uint64_t, Stream> streams_{};
   std::size_t exchanges_ = 0;  // streams whose exchange has not ended
   bool finished_ = false;
-  bool goodbye_ = false;
-  std::string error_{};  // what nghttp2 found wrong with the peer, or the peer with us
+  bool shutting_down_ = false;
+  std::string error_{};  // protocol error found by nghttp2 or reported by the server
 };
 
 }  // namespace herald::http

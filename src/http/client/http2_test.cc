@@ -60,8 +60,9 @@ const std::string kStatus404 = "\x8d";
 std::string Head(std::uint32_t stream, const std::string& fields, std::uint8_t flags = 0) {
   return Frame(kHeaders, kEndHeaders | flags, stream, fields);
 }
-std::string GoAway(std::uint32_t last_stream, std::uint32_t error, const std::string& text = "") {
-  return Frame(kGoAway, 0, 0, Number(last_stream) + Number(error) + text);
+std::string GoAway(std::uint32_t last_stream, std::uint32_t error,
+                   const std::string& debug_data = "") {
+  return Frame(kGoAway, 0, 0, Number(last_stream) + Number(error) + debug_data);
 }
 
 struct Sent {
@@ -71,7 +72,7 @@ struct Sent {
   std::string payload{};
 };
 
-// A codec, and all that it reported, as text: "1 head 200; 1 data abc; 1 whole".
+// A codec, and all that it has reported, as a string: "1 head 200; 1 data abc; 1 whole".
 class Harness {
  public:
   explicit Harness(std::size_t max_header_bytes = 4096) : codec(events_, max_header_bytes, true) {
@@ -162,7 +163,7 @@ class Harness {
   Http2Client codec;
 };
 
-TEST(Http2Client, OpensWithThePrefaceAndRefusesPushes) {
+TEST(Http2Client, SendsThePrefaceAndDisablesPush) {
   Harness h;
   EXPECT_EQ(h.preface, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
   h.Get();
@@ -171,10 +172,10 @@ TEST(Http2Client, OpensWithThePrefaceAndRefusesPushes) {
   EXPECT_EQ(h.Log(), "1 broken");
 }
 
-// Each answer comes whole, and then again in small pieces: both must say the same. Not
+// Each response comes whole, and then again in small pieces: both must say the same. Not
 // byte by byte, because the nghttp2 of Debian 12 takes every read in which a CONTINUATION
 // is not yet whole for another one, and allows eight.
-TEST(Http2Client, ReadsAnswers) {
+TEST(Http2Client, ReadsResponses) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -222,7 +223,7 @@ TEST(Http2Client, ReadsAnswers) {
   }
 }
 
-TEST(Http2Client, HandsOutTrailersWithTheEnd) {
+TEST(Http2Client, ReturnsTrailersWithTheEnd) {
   Harness h;
   h.Get();
   h.Receive(Head(1, kStatus200 + Literal("h", "1")) + Frame(kData, 0, 1, "x") +
@@ -232,7 +233,7 @@ TEST(Http2Client, HandsOutTrailersWithTheEnd) {
   EXPECT_EQ(h.trailers, (Headers{{"t", "u"}, {"v", ""}}));
 }
 
-TEST(Http2Client, RefusesWhatBreaksTheRules) {
+TEST(Http2Client, RejectsProtocolErrors) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -264,7 +265,7 @@ TEST(Http2Client, RefusesWhatBreaksTheRules) {
       {"continuation of nothing", Frame(kContinuation, kEndHeaders, 1, ""), "1 broken", false},
       {"short settings", Frame(kSettings, 0, 0, "abc"), "1 broken", false},
       {"short ping", Frame(kPing, 0, 0, "abc"), "1 broken", false},
-      {"window over its bound", Frame(kWindowUpdate, 0, 0, Number(0x7fffffff)), "1 broken", false},
+      {"window over its limit", Frame(kWindowUpdate, 0, 0, Number(0x7fffffff)), "1 broken", false},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
@@ -278,7 +279,7 @@ TEST(Http2Client, RefusesWhatBreaksTheRules) {
   }
 }
 
-TEST(Http2Client, BoundsTheHeadOfAnAnswer) {
+TEST(Http2Client, LimitsTheHeadOfAResponse) {
   std::string fields = kStatus200;
   for (int i = 0; i < 40; ++i) fields += Literal("n", std::string(100, 'v'));
   for (const std::size_t limit : {1000, 100'000}) {
@@ -291,11 +292,11 @@ TEST(Http2Client, BoundsTheHeadOfAnAnswer) {
     } else {
       EXPECT_EQ(h.Log(), "1 head 200; 1 whole");
     }
-    EXPECT_TRUE(h.codec.CanStart()) << "the others have done nothing wrong";
+    EXPECT_TRUE(h.codec.CanStart()) << "the other streams are not affected";
   }
 }
 
-TEST(Http2Client, CountsEndlessTrailersAndInterimAnswersAgainstTheBound) {
+TEST(Http2Client, CountsTrailersAndInterimResponsesAgainstTheLimit) {
   Harness h(1000);
   h.Get();
   for (int i = 0; i < 100; ++i) h.Receive(Head(1, Literal(":status", "103")));
@@ -319,7 +320,7 @@ TEST(Http2Client, EndsEachExchangeWhenTheConnectionEnds) {
   h.Get(2);
   h.Receive(Head(1, kStatus200) + Frame(kData, 0, 1, "ab"));
   Request late{.target = "/late", .authority = "h"};
-  h.codec.Start(9, late);  // and nothing of it is sent
+  h.codec.Start(9, late);  // nothing of it is sent
   h.codec.ReceiveEnd(false, "reset");
   std::string log = h.Log();
   EXPECT_TRUE(log.starts_with("1 head 200; 1 data ab; "));
@@ -330,7 +331,7 @@ TEST(Http2Client, EndsEachExchangeWhenTheConnectionEnds) {
   EXPECT_TRUE(h.codec.finished());
 }
 
-TEST(Http2Client, KnowsWhatAResetMeans) {
+TEST(Http2Client, ReportsARefusedStreamAsNotProcessedAndOtherResetsAsBroken) {
   struct Case {
     const char* name;
     std::string before;
@@ -356,24 +357,24 @@ TEST(Http2Client, KnowsWhatAResetMeans) {
   }
 }
 
-TEST(Http2Client, KnowsWhatAGoAwayLeavesUndone) {
+TEST(Http2Client, ReportsStreamsAboveAGoAwayAsNotProcessed) {
   Harness h;
   h.Get(3);
   h.Receive(Head(1, kStatus200) + GoAway(3, kNoError));
-  // Stream 5 was not looked at, 1 and 3 go on.
+  // Stream 5 was not processed, 1 and 3 continue.
   EXPECT_EQ(h.Log(), "1 head 200; 3 not processed");
   EXPECT_FALSE(h.codec.CanStart());
   EXPECT_TRUE(h.codec.draining());
   EXPECT_FALSE(h.codec.finished());
   h.Receive(Frame(kData, kEndStream, 1, "x"));
   EXPECT_EQ(h.Log(), "1 data x; 1 whole");
-  // A second one takes back more.
+  // A second GOAWAY has a lower last stream.
   h.Receive(GoAway(1, kNoError));
   EXPECT_EQ(h.Log(), "2 not processed");
   EXPECT_TRUE(h.codec.finished());
 }
 
-TEST(Http2Client, GoesOnAfterTheFirstOfTwoGoAways) {
+TEST(Http2Client, ContinuesAfterTheFirstOfTwoGoAways) {
   Harness h;
   h.Get(2);
   h.Receive(GoAway(0x7fffffff, kNoError));
@@ -384,7 +385,7 @@ TEST(Http2Client, GoesOnAfterTheFirstOfTwoGoAways) {
   EXPECT_TRUE(h.codec.finished());
 }
 
-TEST(Http2Client, SaysWhatTheServerSaidInItsGoAway) {
+TEST(Http2Client, ReportsTheDebugDataOfAGoAway) {
   Harness h;
   h.Get();
   h.Receive(GoAway(1, kCalm, "too many\npings"));
@@ -394,7 +395,7 @@ TEST(Http2Client, SaysWhatTheServerSaidInItsGoAway) {
   EXPECT_NE(h.cause.find("too many?pings"), std::string::npos) << h.cause;
 }
 
-TEST(Http2Client, KeepsToThePeersNumberOfStreams) {
+TEST(Http2Client, KeepsToTheServersLimitOfStreams) {
   Harness h;
   h.codec.Receive(Frame(kSettings, 0, 0, Setting(kMaxConcurrentStreams, 2)));
   h.Get(2);
@@ -403,12 +404,12 @@ TEST(Http2Client, KeepsToThePeersNumberOfStreams) {
   EXPECT_TRUE(h.codec.CanStart());
   h.Receive(Frame(kSettings, 0, 0, Setting(kMaxConcurrentStreams, 0)));
   EXPECT_FALSE(h.codec.CanStart());
-  EXPECT_FALSE(h.codec.draining()) << "it may allow more again";
+  EXPECT_FALSE(h.codec.draining()) << "the server may allow more again";
   h.Receive(Frame(kSettings, 0, 0, Setting(kMaxConcurrentStreams, 100)));
   EXPECT_TRUE(h.codec.CanStart());
 }
 
-TEST(Http2Client, StartsAHundredBeforeThePeerHasSaidAnything) {
+TEST(Http2Client, StartsAHundredStreamsBeforeTheServersSettings) {
   const ClientCodecEvents events{
       .head = [](auto, auto) {}, .data = [](auto, auto) {}, .end = [](auto, auto) {}};
   Http2Client codec(events, 4096, true);
@@ -429,7 +430,7 @@ TEST(Http2Client, CancelResetsTheStreamAndForgetsTheExchange) {
   EXPECT_EQ(sent[0].type, kReset);
   EXPECT_EQ(sent[0].stream, 1U);
   EXPECT_EQ(sent[0].payload, Number(kCancel));
-  // What was on its way is dropped.
+  // Data that was already sent is dropped.
   h.Receive(Head(1, kStatus200) + Frame(kData, kEndStream, 1, "late") +
             Head(3, kStatus200, kEndStream));
   EXPECT_EQ(h.Log(), "2 head 200; 2 whole");
@@ -448,7 +449,7 @@ TEST(Http2Client, CancelBeforeAnythingIsSentSendsNothing) {
   EXPECT_EQ(h.Log(), "");
 }
 
-TEST(Http2Client, WaitsForThePeersWindowAndGoesOnWhenItOpens) {
+TEST(Http2Client, WaitsForTheServersWindowAndContinuesWhenItOpens) {
   Harness h;
   h.codec.Receive(Frame(kSettings, 0, 0, Setting(kInitialWindowSize, 10)));
   h.Take();
@@ -471,12 +472,12 @@ TEST(Http2Client, WaitsForThePeersWindowAndGoesOnWhenItOpens) {
   EXPECT_EQ(sent[0].flags & kEndStream, kEndStream);
 }
 
-TEST(Http2Client, TakesARefusalBeforeTheRequestIsThrough) {
+TEST(Http2Client, AcceptsAResponseBeforeTheRequestIsSent) {
   Harness h;
   h.codec.Receive(Frame(kSettings, 0, 0, Setting(kInitialWindowSize, 10)));
   h.Take();
   {
-    // Gone as soon as the exchange has ended.
+    // Destroyed as soon as the exchange has ended.
     const auto request = std::make_unique<Request>();
     request->method = "POST";
     request->authority = "h";
@@ -493,14 +494,14 @@ TEST(Http2Client, TakesARefusalBeforeTheRequestIsThrough) {
   EXPECT_TRUE(std::none_of(sent.begin(), sent.end(), [](auto& f) { return f.type == kData; }));
 }
 
-TEST(Http2Client, GivesTheWindowBackAsDataIsTaken) {
+TEST(Http2Client, OpensTheWindowAsDataIsConsumed) {
   Harness h;
   h.Get();
   h.codec.Receive(Head(1, kStatus200));
   std::size_t stream_credit = 0;
   std::size_t connection_credit = 0;
   constexpr std::size_t kPiece = 16'000;
-  constexpr std::size_t kPieces = 1000;  // 16 MB: far beyond either window
+  constexpr std::size_t kPieces = 1000;  // 16 MB: far more than either window
   for (std::size_t i = 0; i < kPieces; ++i) {
     h.codec.Receive(Frame(kData, 0, 1, std::string(kPiece, 'x')));
     for (const Sent& frame : h.TakeFrames(kWindowUpdate)) {
@@ -514,7 +515,7 @@ TEST(Http2Client, GivesTheWindowBackAsDataIsTaken) {
   EXPECT_GT(connection_credit, kPiece * kPieces - (4 << 20));
 }
 
-TEST(Http2Client, AnswersPingsAndAsksItself) {
+TEST(Http2Client, AnswersPingsAndSendsPings) {
   Harness h;
   h.codec.Receive(Frame(kPing, 0, 0, "12345678"));
   std::vector<Sent> sent = h.TakeFrames(kPing);
@@ -527,9 +528,9 @@ TEST(Http2Client, AnswersPingsAndAsksItself) {
   EXPECT_EQ(sent[0].flags, 0);
 }
 
-TEST(Http2Client, SaysGoodbye) {
+TEST(Http2Client, SendsGoAwayOnShutdown) {
   Harness h;
-  h.codec.Goodbye();
+  h.codec.Shutdown();
   EXPECT_FALSE(h.codec.CanStart());
   const std::vector<Sent> sent = h.TakeFrames();
   ASSERT_EQ(sent.size(), 1U);
@@ -538,7 +539,7 @@ TEST(Http2Client, SaysGoodbye) {
   EXPECT_TRUE(h.codec.finished());
 }
 
-TEST(Http2Client, TellsThePeerWhatItDidWrong) {
+TEST(Http2Client, SendsTheErrorCodeToTheServer) {
   Harness h;
   h.Get();
   h.codec.Receive(Head(2, kStatus200, kEndStream));

@@ -1,4 +1,4 @@
-// The client against nghttpd: an HTTP/2 server that nobody here has written.
+// The client against nghttpd, an independent HTTP/2 server.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #include "base/testing/free_port.h"
 #include "base/testing/temporary_directory.h"
 #include "http/client/client.h"
-#include "http/testing/peer.h"
+#include "http/testing/scripted_server.h"
 
 namespace herald::http {
 namespace {
@@ -92,7 +92,8 @@ std::unique_ptr<Client> OpenClient(const Nghttpd& server, const std::string& ca)
 // Waits until it listens.
 void AwaitServer(Nghttpd& server, Client& client) {
   while (!client.Fetch({.target = "/"}, kPatient)) {
-    ASSERT_TRUE(server.running()) << "nghttpd does not run; is the package nghttp2-server there?";
+    ASSERT_TRUE(server.running())
+        << "nghttpd does not run; is the package nghttp2-server installed?";
     std::promise<void> later;
     client.PostAfter(milliseconds(5), [&] { later.set_value(); });
     later.get_future().wait();
@@ -116,7 +117,7 @@ class ClientAndNghttpd : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Transport, ClientAndNghttpd, testing::Bool(),
                          [](const auto& transport) { return transport.param ? "Tls" : "Plain"; });
 
-TEST_P(ClientAndNghttpd, FetchesFilesWhateverTheirSize) {
+TEST_P(ClientAndNghttpd, FetchesFilesOfAnySize) {
   std::string large;
   for (int i = 0; large.size() < 20'000'000; ++i) large += std::to_string(i);
   server_.Write("small", "hello");
@@ -159,7 +160,7 @@ TEST_P(ClientAndNghttpd, RunsManyCallsAtOnceOnOneConnection) {
   EXPECT_EQ(client_->Stats().connections, 1U);
 }
 
-TEST_P(ClientAndNghttpd, UnpacksItsGzip) {
+TEST_P(ClientAndNghttpd, DecodesItsGzip) {
   StartServer({"--error-gzip"});
   const Result<Response> response = client_->Fetch({.target = "/none"}, kPatient);
   ASSERT_TRUE(response.has_value()) << response.error().ToString();
@@ -167,7 +168,7 @@ TEST_P(ClientAndNghttpd, UnpacksItsGzip) {
   EXPECT_NE(response->body.find("<html>"), std::string::npos) << response->body;
 }
 
-TEST_P(ClientAndNghttpd, SurvivesItsDeathAndReturn) {
+TEST_P(ClientAndNghttpd, ReconnectsAfterARestart) {
   server_.Write("small", "hello");
   StartServer({});
   ASSERT_TRUE(client_->Fetch({.target = "/small"}, kPatient).has_value());

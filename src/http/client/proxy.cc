@@ -15,12 +15,12 @@
 namespace herald::http {
 namespace {
 
-// An answer to CONNECT is a status line and a few fields.
+// A response to CONNECT is a status line and a few fields.
 constexpr std::size_t kMaxProxyHeaderBytes = 16 * 1024;
-// What SOCKS has one byte for.
-constexpr std::size_t kMaxSocksText = 255;
+// The longest string in SOCKS, whose lengths have one byte.
+constexpr std::size_t kMaxSocksString = 255;
 
-Status NoTunnel(std::string why) { return Status(StatusReason::kUnreachable, std::move(why)); }
+Status TunnelError(std::string why) { return Status(StatusReason::kUnreachable, std::move(why)); }
 
 // HTTP's CONNECT (RFC 9110, 9.3.6).
 class ConnectClient final : public ProxyClient {
@@ -44,9 +44,10 @@ class ConnectClient final : public ProxyClient {
   Status Receive(std::string_view bytes) override {
     codec_.Receive(bytes);
     if (codec_.active() > 0) return {};
-    if (!error_.empty()) return NoTunnel(error_);
-    if (status_ == 407) return NoTunnel("it asks for a user and a password");
-    if (status_ / 100 != 2) return NoTunnel(fmt::format("it answered {} to CONNECT", status_));
+    if (!error_.empty()) return TunnelError(error_);
+    if (status_ == 407) return TunnelError("the proxy requires a user name and a password");
+    if (status_ / 100 != 2)
+      return TunnelError(fmt::format("the proxy rejected CONNECT with status {}", status_));
     established_ = true;
     return {};
   }
@@ -64,7 +65,7 @@ class ConnectClient final : public ProxyClient {
 };
 
 // SOCKS version 5 (RFC 1928) with a user and a password, if the URL has them (RFC 1929).
-// Names of hosts are the proxy's to look up, as Go's client leaves them to it.
+// The proxy resolves host names, as with Go's client.
 class SocksClient final : public ProxyClient {
  public:
   SocksClient(const Url& proxy, const Url& server) : host_(server.host), port_(server.port) {
@@ -81,7 +82,7 @@ class SocksClient final : public ProxyClient {
     while (status.ok() && step_ != Step::kDone) {
       const std::size_t before = input_.size();
       status = Take();
-      if (input_.size() == before) break;  // more has to come
+      if (input_.size() == before) break;  // the next message is incomplete
     }
     return status;
   }
@@ -96,7 +97,7 @@ class SocksClient final : public ProxyClient {
   static constexpr char kConnect = 1;
   static constexpr char kAddress4 = 1, kName = 3, kAddress6 = 4;
 
-  // Takes the next message off the input, if it is all there.
+  // Processes the next message of the input, if it is complete.
   Status Take() {
     switch (step_) {
       case Step::kMethod:
@@ -112,21 +113,24 @@ class SocksClient final : public ProxyClient {
   }
 
   Status TakeMethod() {
-    if (!input_.empty() && input_[0] != kVersion) return NoTunnel("it does not speak SOCKS5");
+    if (!input_.empty() && input_[0] != kVersion)
+      return TunnelError("the proxy does not support SOCKS5");
     if (input_.size() < 2) return {};
     const char method = input_[1];
     input_.erase(0, 2);
-    if (method == kNoLogin) return AskForTunnel();
+    if (method == kNoLogin) return SendConnect();
     if (method == kNoMethod)
-      return NoTunnel(user_.empty() ? "it asks for a user and a password"
-                                    : "it has no way to log in that we have");
+      return TunnelError(user_.empty()
+                             ? "the proxy requires a user name and a password"
+                             : "the proxy does not support authentication with a password");
     if (method != kLogin || user_.empty())
-      return NoTunnel("it chose a way to log in that was not offered");
-    if (user_.size() > kMaxSocksText || password_.size() > kMaxSocksText)
-      return NoTunnel("SOCKS5 has no room for a user or a password of over 255 bytes");
+      return TunnelError("the proxy chose an authentication method that was not offered");
+    if (user_.size() > kMaxSocksString || password_.size() > kMaxSocksString)
+      return TunnelError(
+          "the user name and the password must not be longer than 255 bytes for SOCKS5");
     output_ = std::string{kLoginVersion};
-    AppendText(user_);
-    AppendText(password_);
+    AppendString(user_);
+    AppendString(password_);
     step_ = Step::kLogin;
     return {};
   }
@@ -135,11 +139,11 @@ class SocksClient final : public ProxyClient {
     if (input_.size() < 2) return {};
     const char status = input_[1];
     input_.erase(0, 2);
-    if (status != 0) return NoTunnel("it did not accept the user and the password");
-    return AskForTunnel();
+    if (status != 0) return TunnelError("the proxy rejected the user name and the password");
+    return SendConnect();
   }
 
-  Status AskForTunnel() {
+  Status SendConnect() {
     output_ += {kVersion, kConnect, 0};
     std::array<char, 16> address{};
     if (inet_pton(AF_INET, host_.c_str(), address.data()) == 1) {
@@ -148,23 +152,24 @@ class SocksClient final : public ProxyClient {
     } else if (inet_pton(AF_INET6, host_.c_str(), address.data()) == 1) {
       output_ += kAddress6;
       output_.append(address.data(), address.size());
-    } else if (host_.size() <= kMaxSocksText) {
+    } else if (host_.size() <= kMaxSocksString) {
       output_ += kName;
-      AppendText(host_);
+      AppendString(host_);
     } else {
-      return NoTunnel("SOCKS5 has no room for a name of over 255 bytes");
+      return TunnelError("the host name must not be longer than 255 bytes for SOCKS5");
     }
     output_ += {static_cast<char>(port_ >> 8), static_cast<char>(port_ & 0xff)};
     step_ = Step::kConnect;
     return {};
   }
 
-  // version, result, 0, then where the proxy connects from: its kind, address and port.
+  // Version, result, 0, then the address from which the proxy connects: type, address and port.
   Status TakeReply() {
-    if (!input_.empty() && input_[0] != kVersion) return NoTunnel("it does not speak SOCKS5");
-    // A refusal may be all that it sends.
+    if (!input_.empty() && input_[0] != kVersion)
+      return TunnelError("the proxy does not support SOCKS5");
+    // With an error the proxy may send nothing more.
     if (input_.size() >= 2 && input_[1] != 0)
-      return NoTunnel(fmt::format("it answered: {}", Reason(input_[1])));
+      return TunnelError(fmt::format("the proxy reported: {}", Reason(input_[1])));
     if (input_.size() < 5) return {};
     std::size_t address = 0;
     switch (input_[3]) {
@@ -178,7 +183,7 @@ class SocksClient final : public ProxyClient {
         address = 1 + static_cast<unsigned char>(input_[4]);
         break;
       default:
-        return NoTunnel("its answer cannot be understood");
+        return TunnelError("the proxy sent an invalid address type");
     }
     const std::size_t size = 4 + address + 2;
     if (input_.size() < size) return {};
@@ -192,7 +197,7 @@ class SocksClient final : public ProxyClient {
       case 1:
         return "general failure";
       case 2:
-        return "not allowed by its rules";
+        return "not allowed by the rules of the proxy";
       case 3:
         return "network unreachable";
       case 4:
@@ -204,16 +209,16 @@ class SocksClient final : public ProxyClient {
       case 7:
         return "command not supported";
       case 8:
-        return "type of address not supported";
+        return "address type not supported";
       default:
         return fmt::format("error {}", static_cast<unsigned char>(code));
     }
   }
 
-  // REQUIRES: at most kMaxSocksText bytes
-  void AppendText(std::string_view text) {
-    output_ += static_cast<char>(text.size());
-    output_ += text;
+  // REQUIRES: at most kMaxSocksString bytes
+  void AppendString(std::string_view string) {
+    output_ += static_cast<char>(string.size());
+    output_ += string;
   }
 
   const std::string host_;

@@ -9,24 +9,24 @@
 
 namespace herald::http {
 
-// A ProxyClient asks a proxy for a tunnel to a server. It does no I/O: it is given what
-// the proxy said and says what to send. There are two, CONNECT and SOCKS5; whether the proxy
-// is spoken to over TLS is not its business.
+// Requests a tunnel to a server from a proxy, with CONNECT or SOCKS5. It does no I/O: the
+// connection passes the bytes of the proxy to Receive() and sends the bytes of Send(), over TLS or
+// not.
 //
 // Thread-confined.
 class ProxyClient {
  public:
-  // The one that the scheme of the proxy's URL asks for.
+  // Chooses the protocol by the scheme of the proxy's URL.
   static std::unique_ptr<ProxyClient> Make(const Url& proxy, const Url& server);
   virtual ~ProxyClient() = default;
 
-  // Takes what the proxy said. An error is final, and says why there is no tunnel.
+  // Processes bytes from the proxy. An error is final; its message is the reason.
   virtual Status Receive(std::string_view bytes) = 0;
-  // Appends what is to be sent now.
+  // Appends the bytes to send now.
   virtual void Send(std::string* out) = 0;
-  // The tunnel is there: nothing more is sent or received here.
+  // The tunnel is established; nothing more is sent or received here.
   virtual bool established() const = 0;
-  // The first bytes of the tunnel, if some came with the proxy's last word.
+  // The first bytes of the tunnel, if any came with the last message of the proxy.
   // REQUIRES: established()
   virtual std::string TakeTunnelBytes() = 0;
 };

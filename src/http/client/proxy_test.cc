@@ -27,9 +27,9 @@ std::unique_ptr<ProxyClient> Socks(const std::string& host, std::string user_inf
 constexpr std::string_view kPort = "\x19\x2b";
 constexpr std::string_view kGranted("\5\0\0\1\0\0\0\0\0\0", 10);
 
-std::string Bytes(std::string_view text) { return std::string(text); }
+std::string Bytes(std::string_view bytes) { return std::string(bytes); }
 
-TEST(SocksClient, AsksForAddressesAndNames) {
+TEST(SocksClient, SendsAddressesAndNames) {
   const struct {
     const char* host;
     std::string asked;
@@ -51,7 +51,7 @@ TEST(SocksClient, AsksForAddressesAndNames) {
   }
 }
 
-TEST(SocksClient, LogsInWhereItIsAskedTo) {
+TEST(SocksClient, AuthenticatesIfTheProxyAsksForIt) {
   const auto client = Socks("h", "user:pa:ss");
   EXPECT_EQ(Sent(*client), Bytes({"\5\2\0\2", 4}));
   EXPECT_TRUE(client->Receive("\5\2").ok());
@@ -60,13 +60,13 @@ TEST(SocksClient, LogsInWhereItIsAskedTo) {
   EXPECT_EQ(Sent(*client), Bytes({"\5\1\0\3\1h", 6}) + Bytes(kPort));
 }
 
-TEST(SocksClient, TakesAnswersInAnyPieces) {
-  // With a name for an address, and the server's first words right behind.
-  const std::string answers =
+TEST(SocksClient, AcceptsRepliesInAnyPieces) {
+  // With a name as address, followed by the first bytes of the server.
+  const std::string responses =
       Bytes({"\5\0", 2}) + Bytes({"\5\0\0\3\4name\0\0", 11}) + "first words";
-  for (std::size_t size = 1; size <= answers.size(); ++size) {
+  for (std::size_t size = 1; size <= responses.size(); ++size) {
     const auto client = Socks("h");
-    std::string rest = answers;
+    std::string rest = responses;
     while (!client->established() && !rest.empty()) {
       ASSERT_TRUE(client->Receive(rest.substr(0, size)).ok());
       rest.erase(0, std::min(size, rest.size()));
@@ -76,29 +76,29 @@ TEST(SocksClient, TakesAnswersInAnyPieces) {
   }
 }
 
-TEST(SocksClient, SaysWhyThereIsNoTunnel) {
+TEST(SocksClient, ReportsWhyThereIsNoTunnel) {
   const std::string welcome({"\5\0", 2});
   const struct {
     std::string user_info;
-    std::string answer;
+    std::string response;
     const char* why;
   } kCases[] = {
-      {"", "HTTP/1.1 400", "does not speak SOCKS5"},
-      {"", Bytes("\4\0"), "does not speak SOCKS5"},
-      {"", Bytes("\5\xff"), "asks for a user and a password"},
-      {"u:p", Bytes("\5\xff"), "no way to log in"},
+      {"", "HTTP/1.1 400", "does not support SOCKS5"},
+      {"", Bytes("\4\0"), "does not support SOCKS5"},
+      {"", Bytes("\5\xff"), "requires a user name and a password"},
+      {"u:p", Bytes("\5\xff"), "does not support authentication"},
       {"", Bytes("\5\2"), "was not offered"},
       {"u:p", Bytes("\5\1"), "was not offered"},
-      {"u:p", Bytes("\5\2\1\1"), "did not accept"},
+      {"u:p", Bytes("\5\2\1\1"), "rejected the user name"},
       {std::string(256, 'u') + ":p", Bytes("\5\2"), "255 bytes"},
-      {"", welcome + "HT", "does not speak SOCKS5"},
+      {"", welcome + "HT", "does not support SOCKS5"},
       {"", welcome + "\5\5", "connection refused"},
       {"", welcome + "\5\2", "not allowed"},
       {"", welcome + "\5\x20", "error 32"},
-      {"", welcome + Bytes({"\5\0\0\7\0", 5}), "cannot be understood"},
+      {"", welcome + Bytes({"\5\0\0\7\0", 5}), "invalid address type"},
   };
   for (const auto& c : kCases) {
-    const Status status = Socks("h", c.user_info)->Receive(c.answer);
+    const Status status = Socks("h", c.user_info)->Receive(c.response);
     EXPECT_NE(status.message().find(c.why), std::string::npos) << status.message();
   }
   const Status status = Socks(std::string(256, 'h'))->Receive(welcome);

@@ -14,13 +14,13 @@ namespace herald::http {
 namespace {
 
 // Talks HTTP on both sides of CONNECT, as if it were the server as well.
-TEST(Client, AsksAProxy) {
+TEST(Client, RequestsATunnelFromAProxyWithConnect) {
   Journal journal;
-  TestPeer proxy([&](TestWire& wire, int) {
+  ScriptedServer proxy([&](ScriptedConnection& wire, int) {
     journal.Add(wire.ReadRequest());
     wire.Write("HTTP/1.1 200 Connection established\r\n\r\n");
     journal.Add(wire.ReadRequest());
-    wire.Write(Http1Answer("through"));
+    wire.Write(Http1Response("through"));
     wire.AwaitEnd();
   });
   ClientOptions options;
@@ -38,7 +38,7 @@ TEST(Client, AsksAProxy) {
 }
 
 // A proxy that knows one server: moves bytes until either side ends.
-void Tunnel(TestWire& wire, std::uint16_t port) {
+void Tunnel(ScriptedConnection& wire, std::uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -61,10 +61,10 @@ void Tunnel(TestWire& wire, std::uint16_t port) {
 TEST(Client, VerifiesTheServerBehindTheProxy) {
   const Pki pki;
   for (const char* name : {"DNS:server.invalid", "DNS:other.invalid"}) {
-    TestPeer server(ServeEither, TestPeer::Tls{.certificate = MakeTestCertificate({.names = name},
-                                                                                  &pki.authority),
-                                               .protocols = {"h2"}});
-    TestPeer proxy([&](TestWire& wire, int) {
+    ScriptedServer server(ServeEither, ScriptedServer::Tls{.certificate = MakeTestCertificate(
+                                                               {.names = name}, &pki.authority),
+                                                           .protocols = {"h2"}});
+    ScriptedServer proxy([&](ScriptedConnection& wire, int) {
       wire.ReadRequest();
       wire.Write("HTTP/1.1 200 OK\r\n\r\n");
       Tunnel(wire, server.port());
@@ -85,21 +85,22 @@ TEST(Client, VerifiesTheServerBehindTheProxy) {
   }
 }
 
-TEST(Client, SaysWhatTheProxySaid) {
+TEST(Client, ReportsTheErrorOfTheProxy) {
   struct Case {
-    const char* answer;
+    const char* response;
     const char* message;
   };
   const Case cases[] = {
-      {"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "asks for a user and a password"},
-      {"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nbad", "answered 502 to CONNECT"},
-      {"rubbish", "not HTTP/1.1"},
+      {"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "requires a user name and a password"},
+      {"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nbad",
+       "rejected CONNECT with status 502"},
+      {"rubbish", "not valid HTTP/1.1"},
       {"", "closed the connection"},
   };
   for (const Case& c : cases) {
-    TestPeer proxy([&](TestWire& wire, int) {
+    ScriptedServer proxy([&](ScriptedConnection& wire, int) {
       wire.ReadRequest();
-      wire.Write(c.answer);
+      wire.Write(c.response);
     });
     ClientOptions options;
     options.url = "https://server.invalid";
@@ -112,15 +113,16 @@ TEST(Client, SaysWhatTheProxySaid) {
 }
 
 // Plain, behind a proxy with TLS, and TLS within TLS; by HTTP/1.1 and HTTP/2.
-TEST(Client, SpeaksTlsToAProxy) {
+TEST(Client, UsesTlsToAProxy) {
   const Pki pki;
-  const TestPeer::Tls tls{.certificate = MakeTestCertificate({}, &pki.authority),
-                          .protocols = {"h2", "http/1.1"}};
+  const ScriptedServer::Tls tls{.certificate = MakeTestCertificate({}, &pki.authority),
+                                .protocols = {"h2", "http/1.1"}};
   for (const bool https : {false, true}) {
     SCOPED_TRACE(https);
-    TestPeer server(https ? ServeEither : ServeHttp1, https ? std::optional(tls) : std::nullopt);
-    TestPeer proxy(
-        [&](TestWire& wire, int) {
+    ScriptedServer server(https ? ServeEither : ServeHttp1,
+                          https ? std::optional(tls) : std::nullopt);
+    ScriptedServer proxy(
+        [&](ScriptedConnection& wire, int) {
           EXPECT_EQ(wire.alpn(), "http/1.1");
           EXPECT_CONTAINS(wire.ReadRequest(), "CONNECT localhost:");
           wire.Write("HTTP/1.1 200 OK\r\n\r\n");
@@ -143,9 +145,9 @@ TEST(Client, SpeaksTlsToAProxy) {
 
 TEST(Client, VerifiesTheProxy) {
   const Pki pki;
-  TestPeer proxy([](TestWire& wire, int) { wire.AwaitEnd(); },
-                 TestPeer::Tls{.certificate = MakeTestCertificate({.names = "DNS:other.invalid"},
-                                                                  &pki.authority)});
+  ScriptedServer proxy([](ScriptedConnection& wire, int) { wire.AwaitEnd(); },
+                       ScriptedServer::Tls{.certificate = MakeTestCertificate(
+                                               {.names = "DNS:other.invalid"}, &pki.authority)});
   ClientOptions options;
   options.url = "https://server.invalid";
   options.proxy_url = "https://localhost:" + std::to_string(proxy.port());
@@ -155,12 +157,13 @@ TEST(Client, VerifiesTheProxy) {
   EXPECT_CONTAINS(message, "valid for other.invalid, not for localhost");
 }
 
-TEST(Client, GoesThroughASocksProxy) {
+TEST(Client, ConnectsThroughASocksProxy) {
   const Pki pki;
-  TestPeer server(ServeEither, TestPeer::Tls{.certificate = MakeTestCertificate({}, &pki.authority),
-                                             .protocols = {"h2"}});
+  ScriptedServer server(ServeEither,
+                        ScriptedServer::Tls{.certificate = MakeTestCertificate({}, &pki.authority),
+                                            .protocols = {"h2"}});
   Journal journal;
-  TestPeer proxy([&](TestWire& wire, int) {
+  ScriptedServer proxy([&](ScriptedConnection& wire, int) {
     std::string greeting = wire.ReadSome();
     journal.Add(greeting);
     wire.Write({"\5\2", 2});

@@ -9,14 +9,14 @@
 
 namespace herald::http {
 
-// All that is to happen at some time, so that the event loop arms one timer instead of
-// one per call.
+// Tasks that are to run at certain times, so that the event loop needs one timer instead of one per
+// call.
 //
 // Thread-confined.
 class TimerQueue {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Names a timer. The default names none, and cancelling it is allowed.
+  // Identifies a timer. The default value identifies none; cancelling it is allowed.
   struct Id {
     Time when{};
     std::uint64_t number = 0;
@@ -29,7 +29,7 @@ class TimerQueue {
     tasks_.emplace(id, std::move(task));
     return id;
   }
-  // Ids of timers that have run are ignored.
+  // Timers that have run are ignored.
   void Cancel(const Id& id) { tasks_.erase(id); }
   void Clear() { tasks_.clear(); }
 
@@ -38,12 +38,12 @@ class TimerQueue {
     return tasks_.begin()->first.when;
   }
 
-  // Runs what is due, in order. What is added meanwhile waits for the next time.
+  // Runs the tasks that are due, in order. Tasks that are added meanwhile wait for the next call.
   void RunDue(Time now) {
-    const std::uint64_t bound = last_number_;
+    const std::uint64_t last_due_number = last_number_;
     while (!tasks_.empty()) {
       const auto first = tasks_.begin();
-      if (first->first.when > now || first->first.number > bound) return;
+      if (first->first.when > now || first->first.number > last_due_number) return;
       const std::function<void()> task = std::move(first->second);
       tasks_.erase(first);
       task();

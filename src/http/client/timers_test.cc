@@ -10,7 +10,7 @@ namespace {
 using std::chrono::seconds;
 using Time = TimerQueue::Time;
 
-TEST(TimerQueue, RunsWhatIsDueInOrder) {
+TEST(TimerQueue, RunsDueTasksInOrder) {
   TimerQueue timers;
   std::string log;
   const Time start{};
@@ -28,15 +28,15 @@ TEST(TimerQueue, RunsWhatIsDueInOrder) {
   EXPECT_EQ(timers.next(), std::nullopt);
 }
 
-TEST(TimerQueue, ForgetsWhatIsCancelled) {
+TEST(TimerQueue, DoesNotRunCancelledTasks) {
   TimerQueue timers;
   std::string log;
   const TimerQueue::Id first = timers.Add(Time{}, [&] { log += '1'; });
-  timers.Cancel({});  // names none
+  timers.Cancel({});  // identifies no timer
   TimerQueue::Id third{};
   timers.Add(Time{}, [&] {
     log += '2';
-    timers.Cancel(third);  // from inside, and due at once
+    timers.Cancel(third);  // from within a task, and due now
   });
   third = timers.Add(Time{}, [&] { log += '3'; });
   timers.Cancel(first);
@@ -45,7 +45,7 @@ TEST(TimerQueue, ForgetsWhatIsCancelled) {
   EXPECT_EQ(log, "2");
 }
 
-TEST(TimerQueue, RunsWhatATaskAddsTheNextTime) {
+TEST(TimerQueue, RunsTasksAddedByATaskInTheNextCall) {
   TimerQueue timers;
   int runs = 0;
   std::function<void()> again = [&] {
@@ -54,7 +54,7 @@ TEST(TimerQueue, RunsWhatATaskAddsTheNextTime) {
   };
   timers.Add(Time{}, again);
   timers.RunDue(Time{} + seconds(1));
-  EXPECT_EQ(runs, 1) << "a task that adds itself would hold up everything";
+  EXPECT_EQ(runs, 1) << "a task that adds itself would never end";
   timers.RunDue(Time{} + seconds(1));
   EXPECT_EQ(runs, 2);
 }

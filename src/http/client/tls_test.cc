@@ -11,18 +11,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A server that only serves who shows a certificate, and writes down who did.
-TestPeer::Tls AskingWho(const Pki& pki) {
+// A server that requires a client certificate, and records the names in them.
+ScriptedServer::Tls AskingWho(const Pki& pki) {
   return {.certificate = pki.server, .client_ca = pki.authority.certificate, .protocols = {"h2"}};
 }
-TestPeer::Script NoteWho(Journal& journal) {
-  return [&journal](TestWire& wire, int number) {
+ScriptedServer::Script NoteWho(Journal& journal) {
+  return [&journal](ScriptedConnection& wire, int number) {
     journal.Add(wire.client_name());
     ServeEither(wire, number);
   };
 }
 
-TEST(Client, SpeaksWhatAlpnChoseOverTls) {
+TEST(Client, UsesTheProtocolThatAlpnChose) {
   const Pki pki;
   struct Case {
     std::vector<std::string> protocols;
@@ -37,12 +37,12 @@ TEST(Client, SpeaksWhatAlpnChoseOverTls) {
   };
   for (const Case& c : cases) {
     Journal journal;
-    TestPeer peer(
-        [&](TestWire& wire, int number) {
+    ScriptedServer peer(
+        [&](ScriptedConnection& wire, int number) {
           journal.Add(wire.alpn());
           ServeEither(wire, number);
         },
-        TestPeer::Tls{.certificate = pki.server, .protocols = c.protocols});
+        ScriptedServer::Tls{.certificate = pki.server, .protocols = c.protocols});
     ClientOptions options = Secure(peer, {.ca = pki.authority.certificate});
     options.allow_http2 = c.allow_http2;
     const auto client = OpenClient(options);
@@ -55,9 +55,10 @@ TEST(Client, SpeaksWhatAlpnChoseOverTls) {
   }
 }
 
-TEST(Client, MovesLargeBodiesOverTls) {
+TEST(Client, SendsAndReceivesLargeBodiesOverTls) {
   const Pki pki;
-  TestPeer peer(ServeEither, TestPeer::Tls{.certificate = pki.server, .protocols = {"h2"}});
+  ScriptedServer peer(ServeEither,
+                      ScriptedServer::Tls{.certificate = pki.server, .protocols = {"h2"}});
   const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate}));
   std::string body;
   for (int i = 0; body.size() < 5'000'000; ++i) body += std::to_string(i);
@@ -67,7 +68,7 @@ TEST(Client, MovesLargeBodiesOverTls) {
   EXPECT_TRUE(response->body == "echo:" + body);
 }
 
-TEST(Client, RefusesCertificatesAndSaysWhy) {
+TEST(Client, RejectsInvalidCertificatesWithAReason) {
   const Pki pki;
   const TestCertificate other =
       MakeTestCertificate({.subject = {{"CN", "other CA"}}, .authority = true});
@@ -91,7 +92,7 @@ TEST(Client, RefusesCertificatesAndSaysWhy) {
        "valid for a.example, b.example, 10.0.0.1, not for 127.0.0.1"},
       {"only a common name",
        MakeTestCertificate({.subject = {{"CN", "127.0.0.1"}}, .names = ""}, &pki.authority),
-       "valid for no name at all, not for 127.0.0.1"},
+       "valid for no names, not for 127.0.0.1"},
       {"unknown CA", MakeTestCertificate({.subject = {{"CN", "x"}}}, &other),
        "signed by an unknown authority (CN = other CA)"},
       {"signed by itself", MakeTestCertificate({.subject = {{"CN", "self"}}}),
@@ -99,7 +100,7 @@ TEST(Client, RefusesCertificatesAndSaysWhy) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    TestPeer peer(ServeEither, TestPeer::Tls{.certificate = c.server});
+    ScriptedServer peer(ServeEither, ScriptedServer::Tls{.certificate = c.server});
     {
       const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate}));
       const std::string message = FailureOf(*client);
@@ -112,20 +113,20 @@ TEST(Client, RefusesCertificatesAndSaysWhy) {
   }
 }
 
-TEST(Client, VerifiesTheNameItWasToldToExpect) {
+TEST(Client, VerifiesTheConfiguredServerName) {
   const Pki pki;
   const TestCertificate certificate =
       MakeTestCertificate({.names = "DNS:kubernetes.default"}, &pki.authority);
-  TestPeer peer(ServeEither, TestPeer::Tls{.certificate = certificate});
+  ScriptedServer peer(ServeEither, ScriptedServer::Tls{.certificate = certificate});
   const auto client = OpenClient(
       Secure(peer, {.ca = pki.authority.certificate, .server_name = "kubernetes.default"}));
   EXPECT_TRUE(client->Fetch({.target = "/x"}, kPatient).has_value());
 }
 
-TEST(Client, ShowsItsCertificate) {
+TEST(Client, SendsItsCertificate) {
   const Pki pki;
   Journal journal;
-  TestPeer peer(NoteWho(journal), AskingWho(pki));
+  ScriptedServer peer(NoteWho(journal), AskingWho(pki));
   const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate,
                                                .certificate = pki.client.certificate,
                                                .key = pki.client.key}));
@@ -133,42 +134,42 @@ TEST(Client, ShowsItsCertificate) {
   EXPECT_EQ(journal.entries(), std::vector<std::string>{"alice"});
 }
 
-TEST(Client, SaysThatTheServerWantsACertificate) {
+TEST(Client, ReportsAServerThatRequiresACertificate) {
   const Pki pki;
   constexpr int kTls12 = 0x0303;
   for (const int version : {0, kTls12}) {
-    TestPeer peer(ServeEither, TestPeer::Tls{.certificate = pki.server,
-                                             .client_ca = pki.authority.certificate,
-                                             .max_version = version});
+    ScriptedServer peer(ServeEither, ScriptedServer::Tls{.certificate = pki.server,
+                                                         .client_ca = pki.authority.certificate,
+                                                         .max_version = version});
     const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate}));
     const std::string message = FailureOf(*client);
-    // A server that closes while we are still sending may take its own alert back.
+    // If a server closes while the client is sending, the reset may discard its alert.
     if (message.find("reset") == std::string::npos) {
-      EXPECT_CONTAINS(message, "the server asks for a client certificate");
+      EXPECT_CONTAINS(message, "the server requires a client certificate");
     }
     EXPECT_CONTAINS(message, peer.url());
   }
 }
 
-TEST(Client, SaysWhatIsWrongWithItsOwnMaterial) {
+TEST(Client, ReportsInvalidTlsMaterial) {
   const Pki pki;
   const TestCertificate other = MakeTestCertificate({});
   const std::string bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-  TestPeer peer(ServeEither, TestPeer::Tls{.certificate = pki.server});
+  ScriptedServer peer(ServeEither, ScriptedServer::Tls{.certificate = pki.server});
   struct Case {
     ClientTls tls;
     const char* message;
   };
   const Case cases[] = {
-      {{.ca = "rubbish"}, "the CA holds no PEM certificate"},
-      {{.ca = pki.authority.certificate + bad}, "or a bad one"},
+      {{.ca = "rubbish"}, "the CA has no PEM certificate"},
+      {{.ca = pki.authority.certificate + bad}, "or an invalid one"},
       {{.certificate = pki.client.certificate}, "no client key"},
       {{.key = pki.client.key}, "no client certificate"},
-      {{.certificate = "rubbish", .key = pki.client.key}, "not a PEM certificate"},
+      {{.certificate = "rubbish", .key = pki.client.key}, "not a valid PEM certificate"},
       {{.certificate = pki.client.certificate + bad, .key = pki.client.key},
-       "not a PEM certificate"},
+       "not a valid PEM certificate"},
       {{.certificate = pki.client.certificate, .key = "rubbish"}, "not a PEM private key"},
-      {{.certificate = pki.client.certificate, .key = other.key}, "does not fit"},
+      {{.certificate = pki.client.certificate, .key = other.key}, "does not match"},
   };
   for (const Case& c : cases) {
     const auto client = OpenClient(Secure(peer, c.tls));
@@ -191,7 +192,7 @@ TEST(Client, UsesNewTlsMaterialForTheNextConnection) {
   ClientTls tls{.ca = pki.authority.certificate,
                 .certificate = pki.client.certificate,
                 .key = pki.client.key};
-  TestPeer peer(NoteWho(journal), AskingWho(pki));
+  ScriptedServer peer(NoteWho(journal), AskingWho(pki));
   ClientOptions options = Plain(peer);
   options.tls = [&] {
     MutexLock lock(mu);
@@ -205,14 +206,14 @@ TEST(Client, UsesNewTlsMaterialForTheNextConnection) {
     tls.certificate = bob.certificate;
     tls.key = bob.key;
   }
-  // Soon all calls go over a connection that was made with it.
+  // Soon all calls use a connection that was made with it.
   while (journal.entries().size() < 2)
     ASSERT_TRUE(client->Fetch({.target = "/x"}, kPatient).has_value());
   EXPECT_EQ(journal.entries(), (std::vector<std::string>{"alice", "bob"}));
 }
 
-TEST(Client, SaysThatTheServerDoesNotSpeakTls) {
-  TestPeer peer([](TestWire& wire, int) {
+TEST(Client, ReportsAServerWithoutTls) {
+  ScriptedServer peer([](ScriptedConnection& wire, int) {
     wire.ReadSome();
     wire.Write("HTTP/1.1 400 Bad Request\r\n\r\n");
     wire.AwaitEnd();
@@ -220,19 +221,19 @@ TEST(Client, SaysThatTheServerDoesNotSpeakTls) {
   ClientOptions options;
   options.url = "https://127.0.0.1:" + std::to_string(peer.port());
   const auto client = OpenClient(options);
-  EXPECT_CONTAINS(FailureOf(*client), options.url + ": the server does not speak TLS");
+  EXPECT_CONTAINS(FailureOf(*client), options.url + ": the server does not use TLS");
 }
 
-TEST(Client, DoesNotTakeACutTlsConnectionForTheEndOfABody) {
+TEST(Client, DoesNotAcceptAnEndWithoutCloseNotifyAsTheEndOfABody) {
   const Pki pki;
   for (const bool honest : {true, false}) {
-    TestPeer peer(
-        [&](TestWire& wire, int) {
+    ScriptedServer peer(
+        [&](ScriptedConnection& wire, int) {
           wire.ReadRequest();
           wire.Write("HTTP/1.1 200 OK\r\n\r\nuntil the end");
           if (honest) wire.CloseWrite();
         },
-        TestPeer::Tls{.certificate = pki.server});
+        ScriptedServer::Tls{.certificate = pki.server});
     const auto client = OpenClient(Secure(peer, {.ca = pki.authority.certificate}));
     const Result<Response> response = client->Fetch({.target = "/"}, kPatient);
     EXPECT_EQ(response.has_value(), honest);

@@ -9,61 +9,61 @@
 #include "herald/base/clock.h"
 #include "http/message.h"
 #include "http/response_head.h"
-#include "http/server/answer.h"
+#include "http/server/pending_response.h"
 #include "http/server/server.h"
 
 namespace herald::http {
 
-// Where a codec's requests go. Implemented by the connection, by tests and by fuzzers.
-class RequestSink {
+// Receives the requests of a codec. Implemented by the connection, by tests and by fuzzers.
+class RequestReceiver {
  public:
-  virtual ~RequestSink() = default;
-  // Called with the head of a request in the middle of ServerCodec::Receive() or Produce(). The
-  // answer may be given in this call, but it must not call the codec.
-  virtual void OnRequest(Request request, const std::shared_ptr<Answer>& answer) = 0;
+  virtual ~RequestReceiver() = default;
+  // Called with the head of a request from within ServerCodec::Receive() or Produce(). It may send
+  // the response, but it must not call the codec.
+  virtual void OnRequest(Request request, const std::shared_ptr<PendingResponse>& response) = 0;
 };
 
-// What a codec shares with its connection. All references outlive the codec.
+// What a codec gets from its connection. All references outlive the codec.
 struct CodecContext {
   const ServerOptions& options;
-  DateText& date;
-  RequestSink& sink;
-  const std::shared_ptr<AnswerGroup>& group;
+  DateValue& date;
+  RequestReceiver& receiver;
+  const std::shared_ptr<ResponseGroup>& group;
 };
 
-// One side of a conversation in HTTP/1.1 or HTTP/2: bytes in, requests out, answers in,
-// bytes out. It does no I/O, has no thread and is told the time, so that a test or a
-// fuzzer is as good a peer as a socket, and so that TLS is none of its business.
+// The server's side of one HTTP/1.1 or HTTP/2 connection: bytes in, requests out, responses in,
+// bytes out. It does no I/O, has no thread and gets the time as an argument, so that tests and
+// fuzzers can replace the socket and the clock, and so that it does not depend on TLS.
 //
 // Thread-confined.
 class ServerCodec {
  public:
   virtual ~ServerCodec() = default;
 
-  // Bytes from the peer. All are taken, also when wants_input() is false.
+  // Processes bytes from the client. All are taken, even if wants_input() is false.
   virtual void Receive(std::string_view bytes, SteadyTime now) = 0;
-  // The peer sends no more.
+  // The client sends no more bytes.
   virtual void ReceiveEof(SteadyTime now) = 0;
-  // An answer has come out of the ready list.
-  virtual void OnAnswer(Answer& answer, SteadyTime now) = 0;
-  // Appends what is to be sent, until there is no more or `out` has about `limit` bytes.
+  // The handler has changed this response: it was in the ready list.
+  virtual void OnResponse(PendingResponse& response, SteadyTime now) = 0;
+  // Appends the bytes to send, until there are no more or `out` has about `limit` bytes.
   virtual void Produce(std::string& out, std::size_t limit, SteadyTime now) = 0;
-  // Watches the clock: gives up what has taken too long.
+  // Called regularly; applies the timeouts.
   virtual void Tick(SteadyTime now) = 0;
-  // No more requests; what is being answered is finished.
+  // Accepts no more requests; started responses are completed.
   virtual void Drain(SteadyTime now) = 0;
-  // The connection is gone: every answer is told so.
+  // The connection is closed; `closed` is called for every incomplete response.
   virtual void Abandon() = 0;
 
-  // False while reading on would only fill memory.
+  // False while reading more would only fill memory.
   virtual bool wants_input() const = 0;
-  // True while the codec has work that it left for the next Produce(), so that one connection does
-  // not hold up the others of its thread.
+  // True while the codec has left work for the next Produce(), so that one connection does not
+  // delay the others of its thread.
   virtual bool has_more_work() const = 0;
-  // True when the connection is to be closed once all that Produce() gives is sent.
+  // True if the connection must be closed after all output of Produce() is sent.
   virtual bool finished() const = 0;
-  // Why the peer has to be cut off, in a few words for the log; empty while it behaves.
-  // The connection is then finished() as well.
+  // What the client did wrong, in a few words for the log; empty if nothing. The connection is then
+  // finished() as well.
   virtual std::string_view fault() const = 0;
 };
 

@@ -27,8 +27,8 @@ Connection::Connection(ConnectionContext& context, int socket, Peer peer,
     : context_(context),
       socket_(socket),
       peer_(std::move(peer)),
-      group_(std::make_shared<AnswerGroup>(context.ready, context.counters, peer_.connection,
-                                           context.options.max_queued_bytes)),
+      group_(std::make_shared<ResponseGroup>(context.ready, context.counters, peer_.connection,
+                                             context.options.max_queued_bytes)),
       since_(now),
       progress_(now) {
   rate_.Restart(now);
@@ -52,48 +52,48 @@ void Connection::OnReadable(SteadyTime now) {
     linger_bytes_ -= bytes.size();
     return;
   }
-  if (!tls_) return OnText(bytes, now);
+  if (!tls_) return OnPlaintext(bytes, now);
 
   const bool was_open = tls_->state() != ServerTlsSession::State::kHandshake;
   if (unsent_.empty()) {
-    // TLS may have something to send itself, which waits from now on.
+    // TLS itself may produce output, which waits from now on.
     progress_ = now;
     rate_.Restart(now);
   }
-  tls_->Receive(bytes, unsent_, [&](std::string_view text) { OnText(text, now); });
+  tls_->Receive(bytes, unsent_, [&](std::string_view plaintext) { OnPlaintext(plaintext, now); });
   switch (tls_->state()) {
     case ServerTlsSession::State::kHandshake:
       break;
     case ServerTlsSession::State::kOpen:
       if (!was_open) since_ = now;
-      // HTTP/2 lets the server speak first.
+      // In HTTP/2 the server may send first.
       if (!codec_ && tls_->protocol() == "h2") UseCodec(2, now);
       break;
     case ServerTlsSession::State::kClosed:
       OnEof(now);
       break;
     case ServerTlsSession::State::kFailed:
-      Log("TLS failed", tls_->error());
+      Log("closed connection: TLS failed", tls_->error());
       context_.counters->connections_cut.fetch_add(1, std::memory_order_relaxed);
       codec_.reset();
-      BeginLinger(now);  // the peer should see the alert
+      BeginLinger(now);  // the client should get the alert
       break;
   }
 }
 
-void Connection::OnText(std::string_view text, SteadyTime now) {
-  if (codec_) return codec_->Receive(text, now);
+void Connection::OnPlaintext(std::string_view bytes, SteadyTime now) {
+  if (codec_) return codec_->Receive(bytes, now);
   const std::string_view protocol = tls_ ? tls_->protocol() : std::string_view();
   if (protocol == "h2") {
     UseCodec(2, now);
   } else if (protocol == "http/1.1") {
     UseCodec(1, now);
   } else {
-    // Whoever speaks HTTP/2 without having said so begins with "PRI * HTTP/2.0", which no
-    // request of HTTP/1.1 does.
+    // A client that uses HTTP/2 without ALPN begins with "PRI * HTTP/2.0"; no HTTP/1.1 request
+    // does.
     constexpr std::string_view kPreface = "PRI ";
-    sniffed_.append(text);
-    const std::string_view begin = std::string_view(sniffed_).substr(0, kPreface.size());
+    undetected_.append(bytes);
+    const std::string_view begin = std::string_view(undetected_).substr(0, kPreface.size());
     if (begin != kPreface.substr(0, begin.size())) {
       UseCodec(1, now);
     } else if (begin.size() == kPreface.size()) {
@@ -101,17 +101,17 @@ void Connection::OnText(std::string_view text, SteadyTime now) {
     } else {
       return;
     }
-    return codec_->Receive(std::exchange(sniffed_, {}), now);
+    return codec_->Receive(std::exchange(undetected_, {}), now);
   }
-  codec_->Receive(text, now);
+  codec_->Receive(bytes, now);
 }
 
 void Connection::UseCodec(int http_version, SteadyTime now) {
   peer_.http_version = http_version;
   if (tls_) peer_.certificate = tls_->certificate();
   const CodecContext codec{context_.options, context_.date, *this, group_};
-  // What came before was part of the first head's time.
-  const SteadyTime began = sniffed_.empty() ? now : since_;
+  // The time limit of the first head includes the time of the detection.
+  const SteadyTime began = undetected_.empty() ? now : since_;
   if (http_version == 2) {
     codec_ = std::make_unique<Http2Server>(codec, began);
   } else {
@@ -119,17 +119,17 @@ void Connection::UseCodec(int http_version, SteadyTime now) {
   }
 }
 
-void Connection::OnRequest(Request request, const std::shared_ptr<Answer>& answer) {
+void Connection::OnRequest(Request request, const std::shared_ptr<PendingResponse>& response) {
   context_.counters->requests.fetch_add(1, std::memory_order_relaxed);
-  std::shared_ptr<Responder> responder = MakeResponder(answer);
+  std::shared_ptr<Responder> responder = MakeResponder(response);
   try {
     context_.handler(std::move(request), peer_, std::move(responder));
   } catch (const std::exception& e) {
-    answer->Abandon();
-    Log("handler threw", e.what());
+    response->Abandon();
+    Log("request handler threw an exception", e.what());
   } catch (...) {
-    answer->Abandon();
-    Log("handler threw", "something that is no exception");
+    response->Abandon();
+    Log("request handler threw an exception", "not a std::exception");
   }
 }
 
@@ -139,23 +139,23 @@ void Connection::OnEof(SteadyTime now) {
   codec_->ReceiveEof(now);
 }
 
-void Connection::OnAnswer(Answer& answer, SteadyTime now) {
+void Connection::OnResponse(PendingResponse& response, SteadyTime now) {
   if (closed_ || !codec_) return;
-  codec_->OnAnswer(answer, now);
-  // The answer was given up while the peer does not read: there is nothing to wait for.
+  codec_->OnResponse(response, now);
+  // The response was aborted while the client does not read: there is nothing to wait for.
   if (codec_->finished() && !unsent_.empty()) Close();
 }
 
 void Connection::Flush(SteadyTime now) {
-  more_ = false;
-  if (!closed_ && group_->overflow) return Cut("too much that it does not read");
+  has_more_ = false;
+  if (!closed_ && group_->overflow) return Terminate("too many bytes of unread responses");
   for (int round = 0; round < kMaxRounds; ++round) {
     const bool sent = !closed_ && SendOnce(now);
     if (closed_) return;
-    more_ = codec_ && !lingering_ && codec_->has_more_work();
-    if (!sent || more_) return;
+    has_more_ = codec_ && !lingering_ && codec_->has_more_work();
+    if (!sent || has_more_) return;
   }
-  more_ = true;
+  has_more_ = true;
 }
 
 bool Connection::SendOnce(SteadyTime now) {
@@ -163,16 +163,16 @@ bool Connection::SendOnce(SteadyTime now) {
   wire.assign(unsent_);
   if (codec_ && !lingering_ && wire.size() < kOutputBytes) {
     if (tls_) {
-      context_.text.clear();
-      codec_->Produce(context_.text, kOutputBytes - wire.size(), now);
-      tls_->Send(context_.text, wire);
+      context_.plaintext.clear();
+      codec_->Produce(context_.plaintext, kOutputBytes - wire.size(), now);
+      tls_->Send(context_.plaintext, wire);
     } else {
       codec_->Produce(wire, kOutputBytes, now);
     }
   }
   if (wire.empty()) {
     if (lingering_) {
-      if (!std::exchange(shut_, true)) ::shutdown(socket_, SHUT_WR);
+      if (!std::exchange(write_closed_, true)) ::shutdown(socket_, SHUT_WR);
       if (eof_) Close();
     } else if (codec_ && codec_->finished()) {
       BeginLinger(now);
@@ -185,15 +185,15 @@ bool Connection::SendOnce(SteadyTime now) {
     Close();
     return false;
   }
-  const std::size_t gone = sent > 0 ? static_cast<std::size_t>(sent) : 0;
-  if (gone > 0 || unsent_.empty()) progress_ = now;
+  const std::size_t taken = sent > 0 ? static_cast<std::size_t>(sent) : 0;
+  if (taken > 0 || unsent_.empty()) progress_ = now;
   if (unsent_.empty()) rate_.Restart(now);
-  rate_.Add(gone);
-  if (gone == wire.size()) {
+  rate_.Add(taken);
+  if (taken == wire.size()) {
     std::string().swap(unsent_);  // with its memory
     return true;
   }
-  unsent_.assign(wire, gone);
+  unsent_.assign(wire, taken);
   return false;
 }
 
@@ -203,7 +203,7 @@ void Connection::BeginLinger(SteadyTime now) {
   since_ = now;
   if (codec_ && !codec_->fault().empty()) {
     linger_bytes_ = kLingerBytesAfterFault;
-    Log("connection ended", codec_->fault());
+    Log("closed connection", codec_->fault());
     context_.counters->connections_cut.fetch_add(1, std::memory_order_relaxed);
   }
   if (tls_) tls_->Close(unsent_);
@@ -215,21 +215,21 @@ void Connection::Tick(SteadyTime now) {
   if (lingering_) {
     if (now - since_ >= kLingerTime) Close();
   } else if (!unsent_.empty() && now - progress_ >= options.write_timeout) {
-    Cut("it reads nothing");
+    Terminate("the client does not read responses");
   } else if (ReadsTooSlowly(now)) {
-    Cut("it reads too slowly");
+    Terminate("the client reads responses too slowly");
   } else if (codec_) {
     codec_->Tick(now);
   } else {
     const bool handshake = tls_ && tls_->state() == ServerTlsSession::State::kHandshake;
     if (now - since_ >= (handshake ? options.handshake_timeout : options.header_timeout))
-      Cut(handshake ? "the handshake took too long" : "no request");
+      Terminate(handshake ? "TLS handshake timed out" : "no request received in time");
   }
 }
 
 bool Connection::ReadsTooSlowly(SteadyTime now) {
   if (unsent_.empty()) return false;
-  // What is unsent may belong to a stream, whose client may be slow.
+  // The unsent bytes may belong to a stream, whose client may be slow.
   if (group_->streams > 0) {
     rate_.Restart(now);
     return false;
@@ -248,13 +248,13 @@ void Connection::Drain(SteadyTime now) {
 
 bool Connection::wants_read() const {
   if (closed_ || eof_) return false;
-  // Who does not read is not read from: otherwise questions that are cheap to ask would
-  // pile up answers.
+  // While a client does not read, its requests are not read: otherwise small requests would queue
+  // large responses.
   return lingering_ || (unsent_.empty() && (!codec_ || codec_->wants_input()));
 }
 
-void Connection::Cut(std::string_view why) {
-  Log("connection cut", why);
+void Connection::Terminate(std::string_view why) {
+  Log("closed connection", why);
   context_.counters->connections_cut.fetch_add(1, std::memory_order_relaxed);
   Close();
 }
@@ -264,8 +264,8 @@ void Connection::Log(std::string_view message, std::string_view why) const {
   try {
     context_.options.log({.level = LogLevel::kDebug,
                           .message = message,
-                          .fields = {{"peer", peer_.address}, {"why", why}}});
-  } catch (...) {  // a log that fails must not take the server with it
+                          .fields = {{"peer", peer_.address}, {"reason", why}}});
+  } catch (...) {  // a log function that fails must not stop the server
   }
 }
 

@@ -15,8 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A connection of HTTP/1.1 over a pair of sockets with small buffers, a client that reads when it
-// is told to, and a clock that stands still.
+// An HTTP/1.1 connection over a pair of sockets with small buffers, a client that reads when the
+// test calls it, and a fake clock.
 class ServerConnectionTest : public testing::Test {
  protected:
   ServerConnectionTest()
@@ -46,14 +46,15 @@ class ServerConnectionTest : public testing::Test {
     connection_->OnReadable(now_);
     ASSERT_NE(responder_, nullptr);
   }
-  // Hands answers over and sends what the socket takes.
+  // Passes responses to the connection and sends as much as the socket takes.
   void Flush() {
-    std::vector<std::shared_ptr<Answer>> answers;
-    ready_->Take(answers);
-    for (const std::shared_ptr<Answer>& answer : answers) connection_->OnAnswer(*answer, now_);
+    std::vector<std::shared_ptr<PendingResponse>> responses;
+    ready_->Take(responses);
+    for (const std::shared_ptr<PendingResponse>& response : responses)
+      connection_->OnResponse(*response, now_);
     connection_->Flush(now_);
   }
-  // The client reads up to so much, and the server sends more.
+  // The client reads up to this many bytes, and the server sends more.
   std::size_t Read(std::size_t bytes) {
     std::string buffer(bytes, '\0');
     const ssize_t n = ::recv(sockets_[1], buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -76,7 +77,7 @@ class ServerConnectionTest : public testing::Test {
   std::shared_ptr<Responder> responder_;
 };
 
-TEST_F(ServerConnectionTest, ThrowsAwayLittleOfWhatComesAfterAFault) {
+TEST_F(ServerConnectionTest, DiscardsLittleInputAfterAFault) {
   const std::string bad = "PRI * HTTP/2.0\r\n\r\nnot HTTP/2" + std::string(100, 'x');
   ASSERT_EQ(::send(sockets_[1], bad.data(), bad.size(), 0), static_cast<ssize_t>(bad.size()));
   connection_->OnReadable(now_);
@@ -95,7 +96,7 @@ TEST_F(ServerConnectionTest, ThrowsAwayLittleOfWhatComesAfterAFault) {
 
 constexpr std::size_t kListBytes = 300'000;
 
-TEST_F(ServerConnectionTest, AClientThatReadsAnAnswerInCrumbsIsCut) {
+TEST_F(ServerConnectionTest, ClosesAClientThatReadsAResponseByteByByte) {
   Ask();
   responder_->Send({.body = std::string(kListBytes, 'x')});
   Flush();
@@ -112,9 +113,9 @@ TEST_F(ServerConnectionTest, AClientThatReadsAnAnswerInCrumbsIsCut) {
   EXPECT_EQ(counters_->connections_cut, 1U);
 }
 
-TEST_F(ServerConnectionTest, AClientThatReadsTheEndOfAnAnswerInCrumbsIsCut) {
+TEST_F(ServerConnectionTest, ClosesAClientThatReadsTheEndOfAResponseByteByByte) {
   Ask();
-  // All of it waits for the socket, and none in the answer.
+  // All of it waits for the socket, and nothing is left in the response.
   responder_->Send({.body = std::string(50'000, 'x')});
   Flush();
   EXPECT_EQ(responder_->queued(), 0U);
@@ -126,13 +127,13 @@ TEST_F(ServerConnectionTest, AClientThatReadsTheEndOfAnAnswerInCrumbsIsCut) {
   EXPECT_TRUE(connection_->closed());
 }
 
-TEST_F(ServerConnectionTest, AClientThatReadsAtTheLowestRateIsServed) {
+TEST_F(ServerConnectionTest, ServesAClientThatReadsAtTheMinimumRate) {
   Ask();
   responder_->Send({.body = std::string(kListBytes, 'x')});
   Flush();
   std::size_t read = 0;
   while (read < kListBytes) {
-    // In lumps, because the socket does not take less.
+    // In large steps, because the socket does not take less.
     std::size_t lump = 0;
     while (lump < std::size_t{10} * 1024) {
       const std::size_t n = Read(4'096);
@@ -147,7 +148,7 @@ TEST_F(ServerConnectionTest, AClientThatReadsAtTheLowestRateIsServed) {
   EXPECT_FALSE(connection_->closed());
 }
 
-TEST_F(ServerConnectionTest, TheTimeThatNothingWaitedDoesNotCount) {
+TEST_F(ServerConnectionTest, TimeWithoutUnsentBytesDoesNotCount) {
   Ask();
   Wait(seconds(100));
   responder_->Send({.body = std::string(kListBytes, 'x')});

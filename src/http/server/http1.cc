@@ -3,248 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
-#include <limits>
 #include <utility>
-#include <vector>
+
+#include "http/server/http1_request_parser.h"
 
 namespace herald::http {
 
 namespace beast = boost::beast;
-
-namespace {
-
-std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
-
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  LowerCase(lower);
-  return lower;
-}
-
-// Whether Beast has joined a field's value from several lines (obs-fold). It then has the value in
-// a buffer of its own, or the value does not begin in the line of the name; otherwise both are
-// views of the input, with nothing but whitespace and the colon between them.
-bool IsFolded(beast::string_view name, beast::string_view value) {
-  const char* begin = name.data() + name.size() + 1;
-  while (*begin == ' ' || *begin == '\t') ++begin;
-  return begin != value.data();
-}
-
-// Whether a chunk extension has a character that RFC 9112 allows nowhere in it. Beast takes
-// any in a quoted string, also a line feed, at which others would end the line.
-bool HasControl(std::string_view extension) {
-  constexpr unsigned char kFirstPrintable = 0x20;
-  constexpr unsigned char kDelete = 0x7f;
-  return std::any_of(extension.begin(), extension.end(), [](unsigned char c) {
-    return (c < kFirstPrintable && c != '\t') || c == kDelete;
-  });
-}
-
-// The names in a "connection" field, which are fields of the connection as well.
-void AddNames(std::string_view list, std::vector<std::string>& names) {
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (std::string name = Lower(Trim(list.substr(0, comma))); !name.empty())
-      names.push_back(std::move(name));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-}
-
-}  // namespace
-
-// Collects one request. Beast calls it back with the parts that it finds.
-class Http1Server::Parser final : public beast::http::basic_parser<true> {
- public:
-  explicit Parser(const ServerOptions& options) : options_(options) {
-    // Beast's bound is per call rather than per head, so ours, which is exact, decides.
-    header_limit(std::numeric_limits<std::uint32_t>::max());
-    body_limit(boost::none);  // the handler has its own
-  }
-
-  // Both take what they can of the input and return how much that was. The error is need_more
-  // while the input ends within a head, or within what frames a chunk.
-
-  // Stops behind the head.
-  std::size_t TakeHead(std::string_view input, beast::error_code& error) {
-    const std::size_t used = put({input.data(), input.size()}, error);
-    head_bytes_ += used;
-    const std::size_t waiting = is_header_done() ? 0 : input.size() - used;
-    if (head_bytes_ + waiting > options_.max_header_bytes &&
-        (!error || error == beast::http::error::need_more)) {
-      Fail(431, error);
-    }
-    return used;
-  }
-
-  // From now on the body is read for the answer that wants it; for null it is thrown away.
-  void BeginBody(Answer* wanted_by) {
-    wanted_by_ = wanted_by;
-    eager(true);
-  }
-  // REQUIRES: BeginBody() was called, !is_done()
-  std::size_t TakeBody(std::string_view input, beast::error_code& error) {
-    if (input.empty()) return 0;
-    // All chunks end with "0", CRLF, CRLF. Beast 1.81 asserts that it is never asked to look
-    // at less of the last one, and nobody is kept waiting by not asking it.
-    constexpr std::size_t kShortestEnd = 5;
-    if (chunked() && input.size() < kShortestEnd) {
-      error = beast::http::error::need_more;
-      return 0;
-    }
-    return put({input.data(), input.size()}, error);
-  }
-
-  // The status with which a faulty request is refused.
-  int RefusalFor(const beast::error_code& error) const {
-    if (refusal_ != 0) return refusal_;
-    if (error == beast::http::error::bad_version) return 505;
-    return 400;
-  }
-
-  bool http10() const { return version_ < 11; }
-  bool offers_websocket() const {
-    return upgrade_ == "websocket" && !http10() &&
-           std::find(connection_names_.begin(), connection_names_.end(), "upgrade") !=
-               connection_names_.end();
-  }
-  bool expects_continue() const { return expects_continue_; }
-  // Whether TakeBody() failed because the handler does not want that much.
-  bool body_rejected() const { return body_rejected_; }
-  // Whether what is left of the body is worth reading only to get at the next request.
-  bool is_discardable() const {
-    return is_done() || (!chunked() && content_length_remaining().value_or(0) <= kMaxDiscardBytes);
-  }
-
-  // The request without its body. REQUIRES: is_header_done()
-  Request TakeRequest() {
-    request_.websocket = offers_websocket();
-    for (const std::string& name : connection_names_) request_.headers.Remove(name);
-    return std::move(request_);
-  }
-  // REQUIRES: is_done()
-  std::string TakeBody() { return std::move(body_); }
-
- private:
-  void on_request_impl(beast::http::verb /*verb*/, beast::string_view method,
-                       beast::string_view target, int version, beast::error_code& error) override {
-    request_.method = View(method);
-    version_ = version;
-    if (version != 10 && version != 11) return Fail(505, error);
-    if (request_.method == "CONNECT") return Fail(501, error);
-    SetTarget(View(target), error);
-  }
-
-  // "/path", "*", or "http://host/path", which proxies send.
-  void SetTarget(std::string_view target, beast::error_code& error) {
-    if (target.starts_with('/') || (target == "*" && request_.method == "OPTIONS")) {
-      request_.target = target;
-      return;
-    }
-    const std::size_t scheme = target.find("://");
-    if (scheme == std::string_view::npos) return Fail(400, error);
-    target.remove_prefix(scheme + 3);
-    const std::size_t end = std::min(target.find_first_of("/?"), target.size());
-    if (end == 0) return Fail(400, error);
-    authority_in_target_ = true;
-    request_.authority = target.substr(0, end);
-    target.remove_prefix(end);
-    request_.target = target.starts_with('/') ? std::string(target) : fmt::format("/{}", target);
-  }
-
-  void on_field_impl(beast::http::field /*field*/, beast::string_view name_text,
-                     beast::string_view value_text, beast::error_code& error) override {
-    if (IsFolded(name_text, value_text)) return Fail(400, error);
-    if (is_header_done()) return;  // trailers are not used
-    const std::string_view value = View(value_text);
-    if (++fields_ > options_.max_header_fields) return Fail(431, error);
-
-    std::string name = Lower(View(name_text));
-    if (name == "host") {
-      if (++hosts_ > 1) return Fail(400, error);
-      if (!authority_in_target_) request_.authority = value;
-    } else if (name == "transfer-encoding") {
-      // HTTP/1.0 does not define it, and a proxy of that version may have passed it on without
-      // having read it (RFC 9112, 6.1).
-      if (http10()) return Fail(400, error);
-      // Other codings would have to be undone before anyone looks at the body.
-      if (++transfer_encodings_ > 1 || Lower(Trim(value)) != "chunked") return Fail(501, error);
-    } else if (name == "expect") {
-      if (Lower(Trim(value)) != "100-continue") return Fail(417, error);
-      expects_continue_ = true;
-    } else if (name == "upgrade") {
-      upgrade_ = Lower(Trim(value));
-    } else if (name == "connection") {
-      AddNames(value, connection_names_);
-    } else if (!IsConnectionField(name)) {
-      request_.headers.Add(std::move(name), std::string(value));
-    }
-  }
-
-  void on_header_impl(beast::error_code& error) override {
-    if (hosts_ == 0 && !http10()) Fail(400, error);
-  }
-
-  void on_body_init_impl(const boost::optional<std::uint64_t>& length,
-                         beast::error_code& /*error*/) override {
-    // A length is a promise: memory is spent on what comes.
-    constexpr std::uint64_t kMaxReserve = std::uint64_t{64} * 1024;
-    if (length && wanted_by_ != nullptr)
-      body_.reserve(static_cast<std::size_t>(std::min(*length, kMaxReserve)));
-  }
-
-  std::size_t on_body_impl(beast::string_view body, beast::error_code& error) override {
-    if (wanted_by_ == nullptr) return body.size();
-    if (!wanted_by_->GrowBody(body_.size() + body.size())) {
-      body_rejected_ = true;
-      error = beast::http::error::bad_value;
-      return 0;
-    }
-    body_.append(body.data(), body.size());
-    return body.size();
-  }
-
-  void on_chunk_header_impl(std::uint64_t /*size*/, beast::string_view extensions,
-                            beast::error_code& error) override {
-    if (HasControl(View(extensions))) Fail(400, error);
-  }
-  std::size_t on_chunk_body_impl(std::uint64_t /*remain*/, beast::string_view body,
-                                 beast::error_code& error) override {
-    return on_body_impl(body, error);
-  }
-  void on_response_impl(int /*code*/, beast::string_view /*reason*/, int /*version*/,
-                        beast::error_code& /*error*/) override {}
-  void on_finish_impl(beast::error_code& /*error*/) override {}
-
-  void Fail(int status, beast::error_code& error) {
-    refusal_ = status;
-    error = beast::http::error::bad_value;
-  }
-
-  const ServerOptions& options_;
-  Request request_;
-  std::string body_;
-  Answer* wanted_by_ = nullptr;
-  bool body_rejected_ = false;
-  int refusal_ = 0;
-  int version_ = 11;
-  int hosts_ = 0;
-  int transfer_encodings_ = 0;
-  bool authority_in_target_ = false;
-  bool expects_continue_ = false;
-  std::size_t fields_ = 0;
-  std::size_t head_bytes_ = 0;
-  std::vector<std::string> connection_names_;
-  std::string upgrade_;
-};
 
 Http1Server::Http1Server(const CodecContext& context, SteadyTime now)
     : context_(context), since_(now) {}
@@ -252,9 +18,9 @@ Http1Server::Http1Server(const CodecContext& context, SteadyTime now)
 Http1Server::~Http1Server() { Http1Server::Abandon(); }
 
 void Http1Server::Receive(std::string_view bytes, SteadyTime now) {
-  if (state_ == State::kFinished || dropping_) return;
+  if (state_ == State::kFinished || discarding_input_) return;
   if (frames_) return ReceiveFrames(bytes);
-  if (state_ == State::kDecide || state_ == State::kAnswer || !in_.empty()) {
+  if (state_ == State::kDecide || state_ == State::kRespond || !in_.empty()) {
     in_.append(bytes);
     ParseHeld(now);
     return;
@@ -276,32 +42,32 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
       constexpr std::string_view kLineBreak = "\r\n";
       while (input.starts_with(kLineBreak)) input.remove_prefix(kLineBreak.size());
       if (input.empty() || input == kLineBreak.substr(0, 1)) return input;
-      // The first request of a connection has had its time since the accept.
-      if (!first_) since_ = now;
-      first_ = false;
-      parser_ = std::make_unique<Parser>(context_.options);
+      // The time limit of the first request began when the connection was accepted.
+      if (!before_first_request_) since_ = now;
+      before_first_request_ = false;
+      parser_ = std::make_unique<Http1RequestParser>(context_.options);
     }
     beast::error_code error;
-    const std::size_t used =
-        state_ == State::kHead ? parser_->TakeHead(input, error) : parser_->TakeBody(input, error);
+    const std::size_t used = state_ == State::kHead ? parser_->ParseHead(input, error)
+                                                    : parser_->ParseBody(input, error);
     input.remove_prefix(used);
     const bool more = error == beast::http::error::need_more;
     if (parser_->body_rejected()) {
       RejectBody();
-      FollowHandler(now);
+      UpdateFromHandler(now);
       return {};
     }
     if (error && !more) {
-      if (state_ == State::kDiscard) {  // its request has been answered
-        Finish("malformed body");
+      if (state_ == State::kDiscard) {  // the response to its request is complete
+        Finish("malformed request body");
         return {};
       }
-      const int status = parser_->RefusalFor(error);
-      Refuse(status, status == 400 ? "malformed HTTP request" : ReasonPhrase(status));
+      const int status = parser_->RejectionStatus(error);
+      Reject(status, status == 400 ? "malformed HTTP request" : ReasonPhrase(status));
       return {};
     }
     if (state_ == State::kHead && parser_->is_header_done()) {
-      HandOver(now);
+      Dispatch(now);
       continue;
     }
     if (parser_->is_done()) {
@@ -310,22 +76,22 @@ std::string_view Http1Server::Parse(std::string_view input, SteadyTime now) {
         state_ = State::kHead;
         since_ = now;
       } else {
-        state_ = State::kAnswer;
-        answer_->Hold();
-        answer_->GiveBody(parser_->TakeBody());
-        FollowHandler(now);
+        state_ = State::kRespond;
+        response_->Hold();
+        response_->GiveBody(parser_->TakeBody());
+        UpdateFromHandler(now);
       }
       continue;
     }
-    // A line of a chunk or a trailer that never ends.
+    // The line before a chunk, or a trailer, is too long.
     if (more && input.size() > context_.options.max_header_bytes) {
-      Refuse(431, ReasonPhrase(431));
+      Reject(431, ReasonPhrase(431));
       return {};
     }
     if (state_ == State::kBody && input.empty()) SendContinue();
     if (more || input.empty()) return input;
   }
-  return dropping_ ? std::string_view() : input;
+  return discarding_input_ ? std::string_view() : input;
 }
 
 void Http1Server::SendContinue() {
@@ -333,62 +99,62 @@ void Http1Server::SendContinue() {
     out_ += "HTTP/1.1 100 Continue\r\n\r\n";
 }
 
-void Http1Server::HandOver(SteadyTime now) {
+void Http1Server::Dispatch(SteadyTime now) {
   state_ = State::kDecide;
   since_ = now;
   keep_alive_ = parser_->keep_alive() && !draining_;
   http10_ = parser_->http10();
   continue_sent_ = false;
   head_written_ = false;
-  endless_ = false;
+  is_stream_ = false;
   Request request = parser_->TakeRequest();
   is_head_ = request.method == "HEAD";
   websocket_offered_ = request.websocket;
-  answer_ = std::make_shared<Answer>(context_.group, 0);
-  if (draining_) answer_->Drain();
-  answer_->Hold();
-  context_.sink.OnRequest(std::move(request), answer_);
-  FollowHandler(now);
+  response_ = std::make_shared<PendingResponse>(context_.group, 0);
+  if (draining_) response_->Drain();
+  response_->Hold();
+  context_.receiver.OnRequest(std::move(request), response_);
+  UpdateFromHandler(now);
 }
 
-void Http1Server::FollowHandler(SteadyTime now) {
-  answer_->Acknowledge();
-  if (state_ == State::kDecide && answer_->wants_body()) {
+void Http1Server::UpdateFromHandler(SteadyTime now) {
+  response_->Acknowledge();
+  if (state_ == State::kDecide && response_->wants_body()) {
     if (parser_->is_done()) {
-      state_ = State::kAnswer;
-      answer_->Hold();
-      answer_->GiveBody(std::string());
-      answer_->Acknowledge();
+      state_ = State::kRespond;
+      response_->Hold();
+      response_->GiveBody(std::string());
+      response_->Acknowledge();
     } else if (const auto length = parser_->content_length_remaining();
-               !answer_->ReserveBody(static_cast<std::size_t>(length.value_or(0)))) {
+               !response_->ReserveBody(static_cast<std::size_t>(length.value_or(0)))) {
       RejectBody();
     } else {
-      parser_->BeginBody(answer_.get());
+      parser_->BeginBody(response_.get());
       state_ = State::kBody;
       since_ = now;
     }
   }
-  // Given up: without its end, or any beginning, the client knows that this is not all.
-  if (answer_->Read(nullptr, 0).aborted) Finish({});
+  // Aborted: the client sees that the response is missing or incomplete.
+  if (response_->Read(nullptr, 0).aborted) Finish({});
 }
 
 void Http1Server::RejectBody() {
-  state_ = State::kAnswer;
+  state_ = State::kRespond;
   keep_alive_ = false;
-  dropping_ = true;
+  discarding_input_ = true;
 }
 
 void Http1Server::ReceiveEof(SteadyTime /*now*/) {
   eof_ = true;
-  // A client that has closed its half may wait for an answer, but it does not watch.
+  // A client that has closed its half may wait for a response, but not for a stream.
   const bool is_whole =
-      state_ == State::kAnswer || (state_ == State::kDecide && parser_->is_done());
-  if (!is_whole || endless_) Finish({});
+      state_ == State::kRespond || (state_ == State::kDecide && parser_->is_done());
+  if (!is_whole || is_stream_) Finish({});
 }
 
-void Http1Server::OnAnswer(Answer& answer, SteadyTime now) {
-  if (answer_.get() != &answer) return answer.Acknowledge();
-  FollowHandler(now);
+void Http1Server::OnResponse(PendingResponse& response, SteadyTime now) {
+  if (response_.get() != &response) return response.Acknowledge();
+  UpdateFromHandler(now);
   if (state_ != State::kBody) return;
   if (in_.empty()) SendContinue();
   ParseHeld(now);
@@ -397,45 +163,45 @@ void Http1Server::OnAnswer(Answer& answer, SteadyTime now) {
 void Http1Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
   for (;;) {
     out += std::exchange(out_, {});
-    if (!answer_ || out.size() >= limit || !PumpAnswer(out, limit)) break;
-    FinishAnswer(now);
+    if (!response_ || out.size() >= limit || !WriteResponse(out, limit)) break;
+    FinishResponse(now);
   }
-  if (answer_) answer_->TellDrained();
+  if (response_) response_->NotifyDrained();
 }
 
-bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
+bool Http1Server::WriteResponse(std::string& out, std::size_t limit) {
   if (!head_written_) {
-    std::optional<Answer::Head> head = answer_->TakeHead();
+    std::optional<PendingResponse::Head> head = response_->TakeHead();
     if (!head) return false;
-    // Answered without the body, or with a part of it.
+    // The handler responds without the body, or before all of it was read.
     if (!parser_->is_done()) {
       if (!parser_->is_discardable() || (parser_->expects_continue() && !continue_sent_))
         RejectBody();
-      answer_->DropBody();
+      response_->DropBody();
     }
-    state_ = State::kAnswer;
+    state_ = State::kRespond;
     if (eof_ && !head->finite) {
       Finish({});
       return false;
     }
     if (head->status == 101 && websocket_offered_ && !head->finite) {
       WriteUpgrade(out, *std::move(head));
-      if (!answer_) return false;  // the client has said good-bye already
+      if (!response_) return false;  // the client has closed the WebSocket already
     } else {
       WriteHead(out, *std::move(head));
     }
   }
   if (!has_body_) return true;
   while (out.size() < limit) {
-    const std::size_t bytes = std::min(answer_->queued(), limit - out.size());
+    const std::size_t bytes = std::min(response_->queued(), limit - out.size());
     const std::size_t before = out.size();
     if (chunked_ && bytes > 0) out += fmt::format("{:x}\r\n", bytes);
     const std::size_t begin = out.size();
     out.resize(begin + bytes);
-    const Answer::Piece piece = answer_->Read(out.data() + begin, bytes);
+    const PendingResponse::Piece piece = response_->Read(out.data() + begin, bytes);
     if (piece.aborted) {
-      // By another thread, which may have been after the look at the queue, and then there was
-      // less to read. What the client has got so far is not complete, and it can see that.
+      // Another thread has aborted it, maybe after queued() was called, and then there was less to
+      // read. The client sees that the response is incomplete.
       out.resize(before);
       Finish({});
       return false;
@@ -451,14 +217,14 @@ bool Http1Server::PumpAnswer(std::string& out, std::size_t limit) {
   return false;
 }
 
-void Http1Server::WriteHead(std::string& out, Answer::Head head) {
+void Http1Server::WriteHead(std::string& out, PendingResponse::Head head) {
   MakeSendable(head.status, head.headers);
   head_written_ = true;
   has_body_ = !is_head_ && !IsBodiless(head.status);
-  endless_ = !head.finite;
+  is_stream_ = !head.finite;
   const bool in_pieces = !head.whole && has_body_;
   chunked_ = in_pieces && !http10_;
-  // What has no length ends with the connection.
+  // A body without a length ends with the connection.
   if (in_pieces && !chunked_) keep_alive_ = false;
   if (draining_ || (eof_ && in_.empty())) keep_alive_ = false;
 
@@ -488,10 +254,10 @@ void Http1Server::WriteHead(std::string& out, Answer::Head head) {
   out += "\r\n";
 }
 
-void Http1Server::WriteUpgrade(std::string& out, Answer::Head head) {
+void Http1Server::WriteUpgrade(std::string& out, PendingResponse::Head head) {
   head_written_ = true;
   has_body_ = true;
-  endless_ = true;
+  is_stream_ = true;
   chunked_ = false;
   keep_alive_ = false;
   int unused = 200;
@@ -511,23 +277,23 @@ void Http1Server::ReceiveFrames(std::string_view bytes) {
     AppendWebSocketFrame(WebSocketOpcode::kPong, payload, &pongs);
   });
   if (!pongs.empty()) {
-    // Behind what is queued, which may be in the middle of a frame; at once where nothing is, for
-    // a good-bye that came with the ping ends the queue.
-    if (out_.empty() && answer_->queued() == 0 && answer_->is_between_pieces()) {
+    // Sent after the queued bytes, which may end within a frame. If nothing is queued, sent at
+    // once, because a close frame that came with the ping would discard the queue.
+    if (out_.empty() && response_->queued() == 0 && response_->is_between_pieces()) {
       out_ += pongs;
     } else {
-      answer_->Write(std::make_shared<const std::string>(std::move(pongs)));
+      response_->Write(std::make_shared<const std::string>(std::move(pongs)));
     }
   }
   if (state == WebSocketReader::State::kOpen) return;
   const bool broken = state == WebSocketReader::State::kBroken;
-  if (answer_->is_between_pieces())
+  if (response_->is_between_pieces())
     AppendWebSocketClose(broken ? WebSocketClose::kProtocolError : WebSocketClose::kNormal, &out_);
-  Finish(broken ? "no WebSocket" : "");
+  Finish(broken ? "WebSocket protocol error" : "");
 }
 
-void Http1Server::FinishAnswer(SteadyTime now) {
-  std::exchange(answer_, nullptr)->Release();
+void Http1Server::FinishResponse(SteadyTime now) {
+  std::exchange(response_, nullptr)->Release();
   if (!keep_alive_ || draining_) {
     state_ = State::kFinished;
     return;
@@ -541,7 +307,7 @@ void Http1Server::FinishAnswer(SteadyTime now) {
   }
   since_ = now;
   ParseHeld(now);
-  if (eof_ && !answer_) Finish({});
+  if (eof_ && !response_) Finish({});
 }
 
 void Http1Server::Tick(SteadyTime now) {
@@ -550,21 +316,24 @@ void Http1Server::Tick(SteadyTime now) {
   switch (state_) {
     case State::kHead:
       if (parser_) {
-        if (waited >= options.header_timeout) Refuse(408, "the head took too long");
-      } else if (waited >= (first_ ? options.header_timeout : options.idle_timeout)) {
-        Finish(first_ ? "no request" : "");
+        if (waited >= options.header_timeout)
+          Reject(408, "timed out while reading the request head");
+      } else if (waited >=
+                 (before_first_request_ ? options.header_timeout : options.idle_timeout)) {
+        Finish(before_first_request_ ? "no request received in time" : "");
       }
       break;
     case State::kBody:
       if (waited < options.body_timeout) break;
       RejectBody();
-      answer_->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
+      response_->GiveBody(
+          Status(StatusReason::kTimeout, "timed out while reading the request body"));
       break;
     case State::kDiscard:
-      if (waited >= options.body_timeout) Finish("a body took too long");
+      if (waited >= options.body_timeout) Finish("timed out while reading the request body");
       break;
     case State::kDecide:
-    case State::kAnswer:
+    case State::kRespond:
     case State::kFinished:
       break;
   }
@@ -573,29 +342,29 @@ void Http1Server::Tick(SteadyTime now) {
 void Http1Server::Drain(SteadyTime /*now*/) {
   draining_ = true;
   if (state_ == State::kHead && !parser_) return Finish({});
-  if (answer_) answer_->Drain();
+  if (response_) response_->Drain();
 }
 
 void Http1Server::Abandon() {
   state_ = State::kFinished;
-  if (answer_) std::exchange(answer_, nullptr)->Release();
+  if (response_) std::exchange(response_, nullptr)->Release();
 }
 
 bool Http1Server::wants_input() const {
-  return (state_ != State::kAnswer && state_ != State::kDecide) || in_.size() < kMaxHeldBytes;
+  return (state_ != State::kRespond && state_ != State::kDecide) || in_.size() < kMaxHeldBytes;
 }
 
-void Http1Server::Refuse(int status, std::string_view text) {
-  Response refusal = PlainAnswer(status, text);
+void Http1Server::Reject(int status, std::string_view message) {
+  Response rejection = PlainResponse(status, message);
   keep_alive_ = false;
   http10_ = false;
   is_head_ = false;
   WriteHead(out_, {.status = status,
-                   .headers = std::move(refusal.headers),
+                   .headers = std::move(rejection.headers),
                    .whole = true,
-                   .body_bytes = refusal.body.size(),
+                   .body_bytes = rejection.body.size(),
                    .finite = true});
-  out_ += refusal.body;
+  out_ += rejection.body;
   Finish(ReasonPhrase(status));
 }
 

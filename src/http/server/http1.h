@@ -11,26 +11,25 @@
 
 namespace herald::http {
 
+class Http1RequestParser;
+
 // The server's side of one HTTP/1.1 (or 1.0) connection.
 //
-//   kHead --head read--> kDecide --body wanted--> kBody --body read--> kAnswer --> kHead
-//                           `------- answered without reading it ---------^  `--> kDiscard -->
-//                           kHead
-//   any --- refused, timed out, drained, or "connection: close" ---> kFinished
+//   kHead --> kDecide --body wanted--> kBody --body read--> kRespond --> kHead
+//                `-------- response without the body ----------^  `--> kDiscard --> kHead
+//   any --- rejected, timed out, drained, or "connection: close" ---> kFinished
 //
-// The handler gets the head in kDecide, and the body is not read before it asks for it. A body that
-// it does not want is discarded after the answer if it is short, and ends the connection otherwise.
+// The handler gets the head in kDecide, and the body is not read until the handler asks for it. A
+// body that it does not want is discarded after the response if it is short; otherwise the
+// connection is closed.
 //
-// A request that offers to go on as a WebSocket may be answered with 101: what is written then
-// are frames, what the client sends is read as frames, and the connection ends with it.
+// A request for a WebSocket may get the response 101. From then on both sides send frames, and the
+// connection ends with the WebSocket.
 //
-// Requests that a client sends ahead wait unparsed until it is their turn, so answers
-// cannot overtake each other and a client cannot have more than one at a time.
+// Pipelined requests wait unparsed until the request before them is complete, so responses keep
+// their order, and a client cannot have more than one request at a time.
 //
-// Reading is Boost.Beast's (basic_parser), which refuses what request smuggling is made
-// of: two lengths, a length beside chunks, spaces before a colon, lines that end with a bare CR or
-// LF. Refused here in addition: any transfer coding but "chunked", any at all in HTTP/1.0, control
-// characters in a chunk extension, folded fields, and a missing or second Host.
+// Http1RequestParser parses the requests.
 //
 // Thread-confined.
 class Http1Server final : public ServerCodec {
@@ -40,7 +39,7 @@ class Http1Server final : public ServerCodec {
 
   void Receive(std::string_view bytes, SteadyTime now) override;
   void ReceiveEof(SteadyTime now) override;
-  void OnAnswer(Answer& answer, SteadyTime now) override;
+  void OnResponse(PendingResponse& response, SteadyTime now) override;
   void Produce(std::string& out, std::size_t limit, SteadyTime now) override;
   void Tick(SteadyTime now) override;
   void Drain(SteadyTime now) override;
@@ -52,61 +51,58 @@ class Http1Server final : public ServerCodec {
   std::string_view fault() const override { return fault_; }
 
  private:
-  class Parser;
-  enum class State : std::uint8_t { kHead, kDecide, kBody, kAnswer, kDiscard, kFinished };
+  enum class State : std::uint8_t { kHead, kDecide, kBody, kRespond, kDiscard, kFinished };
 
-  // Unparsed input that is held while a request is being answered, in bytes: room for a
-  // good many small requests sent ahead. Over it the peer is not read from.
+  // Unparsed input that is buffered until a response is complete, in bytes: room for many small
+  // pipelined requests. Over it the socket is not read.
   static constexpr std::size_t kMaxHeldBytes = std::size_t{64} * 1024;
-  // The longest body that is read only to be thrown away, in bytes: for a longer one a new
-  // connection is cheaper.
-  static constexpr std::size_t kMaxDiscardBytes = std::size_t{256} * 1024;
 
-  // Takes as much of the input as it can and returns the rest.
+  // Parses as much of the input as possible and returns the rest.
   std::string_view Parse(std::string_view input, SteadyTime now);
   void ParseHeld(SteadyTime now);
-  // Hands the head to the handler.
-  void HandOver(SteadyTime now);
-  // Follows what the handler has done with the request so far.
-  void FollowHandler(SteadyTime now);
-  // The rest of the body is not wanted, and nothing can follow it.
+  // Passes the head to the handler.
+  void Dispatch(SteadyTime now);
+  // Acts on what the handler has done since the last call: asked for the body, or aborted.
+  void UpdateFromHandler(SteadyTime now);
+  // The rest of the body is not wanted. The connection ends after the response.
   void RejectBody();
   void SendContinue();
-  // Returns whether the answer is complete.
-  bool PumpAnswer(std::string& out, std::size_t limit);
-  void WriteHead(std::string& out, Answer::Head head);
-  void WriteUpgrade(std::string& out, Answer::Head head);
+  // Returns whether the response is complete.
+  bool WriteResponse(std::string& out, std::size_t limit);
+  void WriteHead(std::string& out, PendingResponse::Head head);
+  void WriteUpgrade(std::string& out, PendingResponse::Head head);
   void ReceiveFrames(std::string_view bytes);
-  void FinishAnswer(SteadyTime now);
-  void Refuse(int status, std::string_view text);
+  void FinishResponse(SteadyTime now);
+  // Sends a response of the codec itself and ends the connection.
+  void Reject(int status, std::string_view message);
   void Finish(std::string_view fault);
 
   const CodecContext context_;
   State state_ = State::kHead;
-  SteadyTime since_;   // when the peer began what it is doing
-  bool first_ = true;  // nothing has been asked yet
-  bool eof_ = false;   // the peer has closed its half
+  SteadyTime since_;                  // when the current state of the client began
+  bool before_first_request_ = true;  // no request has begun
+  bool eof_ = false;                  // the client has closed its half of the connection
   bool draining_ = false;
   std::string in_;   // not parsed yet
-  std::string out_;  // what precedes the answer: 100 Continue, or a refusal
+  std::string out_;  // sent before the response: 100 Continue, or a rejection
   std::string_view fault_;
 
-  // Of the request being read or answered.
-  std::unique_ptr<Parser> parser_;
+  // Of the request that is being read or whose response is being sent.
+  std::unique_ptr<Http1RequestParser> parser_;
   bool continue_sent_ = false;
-  bool dropping_ = false;  // what the peer still sends is thrown away
+  bool discarding_input_ = false;  // what the client still sends is ignored
 
-  // Of the request being answered.
-  std::shared_ptr<Answer> answer_;
+  // Of the response that is being sent.
+  std::shared_ptr<PendingResponse> response_;
   bool keep_alive_ = false;
   bool http10_ = false;
   bool is_head_ = false;  // the method is HEAD
   bool head_written_ = false;
   bool has_body_ = false;
-  bool endless_ = false;  // a stream
+  bool is_stream_ = false;
   bool chunked_ = false;
   bool websocket_offered_ = false;
-  std::unique_ptr<WebSocketReader> frames_;  // null: the conversation is HTTP
+  std::unique_ptr<WebSocketReader> frames_;  // null: not a WebSocket
 };
 
 }  // namespace herald::http

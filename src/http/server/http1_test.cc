@@ -57,9 +57,9 @@ class Http1ServerTest : public testing::Test {
   Http1Server codec_;
 };
 
-Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+Chunk MakeChunk(std::string bytes) { return std::make_shared<const std::string>(std::move(bytes)); }
 
-TEST_F(Http1ServerTest, HandsOverTheMessageWithoutWhatBelongsToTheConnection) {
+TEST_F(Http1ServerTest, DispatchesRequestsWithoutFieldsOfTheConnection) {
   const auto [request, responder] =
       Ask("POST /api/v1/events?dryRun=All HTTP/1.1\r\nHOST: herald:6443\r\nContent-Type: "
           "application/json\r\nX-Two:  a b \r\nx-two: c\r\nConnection: keep-alive, X-Hop\r\nX-Hop: "
@@ -72,7 +72,7 @@ TEST_F(Http1ServerTest, HandsOverTheMessageWithoutWhatBelongsToTheConnection) {
             (Headers{{"content-type", "application/json"}, {"x-two", "a b"}, {"x-two", "c"}}));
 }
 
-TEST_F(Http1ServerTest, AnswersWholeWithLengthAndDate) {
+TEST_F(Http1ServerTest, SendsAWholeResponseWithLengthAndDate) {
   auto [request, responder] = Ask(kGet);
   responder->Send({.status = 404, .headers = {{"content-type", "text/plain"}}, .body = "no"});
   EXPECT_EQ(Send(),
@@ -82,7 +82,7 @@ TEST_F(Http1ServerTest, AnswersWholeWithLengthAndDate) {
   EXPECT_EQ(connection_.counters->streams, 0U);
 }
 
-TEST_F(Http1ServerTest, ReadsWhatComesByteByByte) {
+TEST_F(Http1ServerTest, ReadsRequestsByteByByte) {
   constexpr std::string_view kText =
       "\r\nPUT /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
       "3;ext=1\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nTrailer-Field: 1\r\n\r\n";
@@ -93,7 +93,7 @@ TEST_F(Http1ServerTest, ReadsWhatComesByteByByte) {
   ASSERT_EQ(connection_.requests.size(), 1U);
   const Request request = connection_.Take().request;
   EXPECT_EQ(request.body, "abc0123456789abcdef");
-  EXPECT_TRUE(request.headers.empty()) << "a trailer is no header";
+  EXPECT_TRUE(request.headers.empty()) << "trailers are not header fields";
 }
 
 TEST_F(Http1ServerTest, ReadsQuotedChunkExtensions) {
@@ -110,7 +110,7 @@ TEST_F(Http1ServerTest, ReadsAnEmptyChunkedBodyInPieces) {
   EXPECT_EQ(Ask("\n").request.body, "");
 }
 
-TEST_F(Http1ServerTest, AnswersRequestsSentAheadOneByOneAndInOrder) {
+TEST_F(Http1ServerTest, RespondsToPipelinedRequestsOneByOneAndInOrder) {
   Receive(
       "POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\noneGET /2 HTTP/1.1\r\nHost: "
       "h\r\n\r\n"
@@ -125,14 +125,14 @@ TEST_F(Http1ServerTest, AnswersRequestsSentAheadOneByOneAndInOrder) {
   EXPECT_TRUE(connection_.requests.empty());
 }
 
-TEST_F(Http1ServerTest, DoesNotReadFurtherAheadThanItsBound) {
+TEST_F(Http1ServerTest, LimitsTheBufferForPipelinedRequests) {
   auto first = Ask(kGet);
   EXPECT_TRUE(codec_.wants_input());
   Receive(std::string(std::size_t{65} * 1024, 'x'));
   EXPECT_FALSE(codec_.wants_input());
 }
 
-TEST_F(Http1ServerTest, SaysContinueOnceToWhoWaitsForIt) {
+TEST_F(Http1ServerTest, SendsContinueOnceIfTheClientExpectsIt) {
   Receive("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-Continue\r\nContent-Length: 4\r\n\r\n");
   EXPECT_EQ(Send(), "HTTP/1.1 100 Continue\r\n\r\n");
   Receive("ab");
@@ -140,9 +140,9 @@ TEST_F(Http1ServerTest, SaysContinueOnceToWhoWaitsForIt) {
   EXPECT_EQ(Ask("cd").request.body, "abcd");
 }
 
-TEST_F(Http1ServerTest, DoesNotSayContinueWhenTheBodyIsThere) {
+TEST_F(Http1ServerTest, DoesNotSendContinueIfTheBodyIsReceived) {
   Ask("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab");
-  EXPECT_TRUE(Send().starts_with("HTTP/1.1 500 ")) << "the answer was dropped, no more";
+  EXPECT_TRUE(Send().starts_with("HTTP/1.1 500 ")) << "only the response was dropped";
 }
 
 TEST_F(Http1ServerTest, HeadHasTheLengthButNotTheBody) {
@@ -151,7 +151,7 @@ TEST_F(Http1ServerTest, HeadHasTheLengthButNotTheBody) {
   EXPECT_EQ(Send(),
             "HTTP/1.1 200 OK\r\ndate: Mon, 16 Nov 2026 00:00:00 GMT\r\ncontent-length: "
             "5\r\n\r\n");
-  EXPECT_EQ(Ask(kGet).request.target, "/a?b=c") << "and the next request is understood";
+  EXPECT_EQ(Ask(kGet).request.target, "/a?b=c") << "the next request is parsed";
 }
 
 TEST_F(Http1ServerTest, TheHeadOfAStreamEndsItForHead) {
@@ -160,7 +160,7 @@ TEST_F(Http1ServerTest, TheHeadOfAStreamEndsItForHead) {
   responder->Observe(nullptr, [&] { closed = true; });
   responder->Start({});
   EXPECT_TRUE(Send().ends_with("\r\n\r\n"));
-  EXPECT_TRUE(closed) << "nobody wants the rest";
+  EXPECT_TRUE(closed) << "the handler does not want the rest";
   Ask(kGet);
 }
 
@@ -187,7 +187,7 @@ TEST_F(Http1ServerTest, StreamsInChunksAndFlushesTheHeadAtOnce) {
   EXPECT_FALSE(codec_.finished());
 }
 
-TEST_F(Http1ServerTest, KeepsInTheQueueWhatThePeerDoesNotRead) {
+TEST_F(Http1ServerTest, KeepsUnreadBytesInTheQueue) {
   auto [request, responder] = Ask(kGet);
   int drained = 0;
   responder->Observe([&] { ++drained; }, nullptr);
@@ -210,7 +210,7 @@ constexpr std::string_view kUpgraded =
     "sec-websocket-accept: x\r\n\r\n";
 const ResponseHead kUpgrade{.status = 101, .headers = {{"sec-websocket-accept", "x"}}};
 
-TEST_F(Http1ServerTest, GoesOnAsAWebSocketAndSaysGoodBye) {
+TEST_F(Http1ServerTest, UpgradesToAWebSocketAndSendsACloseFrame) {
   auto [request, responder] = Ask(kOffer);
   EXPECT_TRUE(request.websocket);
   EXPECT_EQ(request.headers.Get("sec-websocket-key"), "k");
@@ -225,13 +225,13 @@ TEST_F(Http1ServerTest, GoesOnAsAWebSocketAndSaysGoodBye) {
 
 TEST_F(Http1ServerTest, AnswersPingsOfAWebSocketBetweenFrames) {
   auto [request, responder] = Ask(kOffer);
-  // Sent ahead of the answer, which is nobody's fault.
+  // Sent before the response, which is not an error.
   Receive(std::string("\x89\x81\0\0\0\0p", 7));
   responder->Start(kUpgrade);
   responder->Write(MakeChunk("\x81\x02hi"));
   std::string out = Send();
   ASSERT_TRUE(out.starts_with(kUpgraded));
-  // One answer of two frames, whichever came first.
+  // One response of two frames, whichever came first.
   out.erase(0, kUpgraded.size());
   out += Send();
   EXPECT_EQ(out, "\x81\x02hi\x8a\x01p");
@@ -243,12 +243,12 @@ TEST_F(Http1ServerTest, AnswersPingsOfAWebSocketBetweenFrames) {
   EXPECT_EQ(second, "\x81\x09long text\x8a\x01q");
 }
 
-TEST_F(Http1ServerTest, AWebSocketThatItsClientEndsIsTold) {
+TEST_F(Http1ServerTest, AWebSocketIsNotifiedWhenTheClientClosesIt) {
   struct Case {
     std::string name;
     std::string sent;
     std::size_t limit;
-    std::string answer;
+    std::string response;
     bool fault;
   };
   const std::string good_bye("\x88\x80\0\0\0\0", 6);
@@ -270,13 +270,13 @@ TEST_F(Http1ServerTest, AWebSocketThatItsClientEndsIsTold) {
     connection.Send(codec, c.limit);
     codec.Receive(c.sent, connection.now());
     EXPECT_EQ(closed, 1);
-    EXPECT_EQ(connection.Send(codec), c.answer);
+    EXPECT_EQ(connection.Send(codec), c.response);
     EXPECT_TRUE(codec.finished());
     EXPECT_EQ(!codec.fault().empty(), c.fault);
   }
 }
 
-TEST_F(Http1ServerTest, NobodyGetsAWebSocketWhoDidNotOfferOne) {
+TEST_F(Http1ServerTest, DoesNotUpgradeWithoutARequestForIt) {
   for (const std::string_view offer :
        {kGet, std::string_view("GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n"),
         std::string_view("GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"),
@@ -293,7 +293,7 @@ TEST_F(Http1ServerTest, NobodyGetsAWebSocketWhoDidNotOfferOne) {
   }
 }
 
-TEST_F(Http1ServerTest, AnAbortedStreamLacksItsEnd) {
+TEST_F(Http1ServerTest, AnAbortedStreamHasNoEnd) {
   auto [request, responder] = Ask(kGet);
   responder->Start({});
   responder->Write(MakeChunk("part"));
@@ -303,7 +303,7 @@ TEST_F(Http1ServerTest, AnAbortedStreamLacksItsEnd) {
   EXPECT_TRUE(codec_.finished());
 }
 
-// What is sent ends within a chunk or between two; each that is there is what was written.
+// The output ends within a chunk or between two; every byte is one that was written.
 void ExpectUnfinishedChunks(std::string_view sent) {
   const std::size_t head = sent.find("\r\n\r\n");
   if (head == std::string_view::npos) return;
@@ -311,7 +311,7 @@ void ExpectUnfinishedChunks(std::string_view sent) {
   EXPECT_FALSE(sent.ends_with("0\r\n\r\n"));
 }
 
-TEST(Http1Server, WhatIsAbortedByAnotherThreadIsSentAsItWasWrittenOrNotAtAll) {
+TEST(Http1Server, AResponseAbortedByAnotherThreadHasNoCorruptBytes) {
   constexpr int kRounds = 200;
   constexpr int kStepsPerRound = 1'000;
   constexpr std::size_t kPieceBytes = std::size_t{1} << 22;
@@ -326,7 +326,7 @@ TEST(Http1Server, WhatIsAbortedByAnotherThreadIsSentAsItWasWrittenOrNotAtAll) {
     std::atomic<bool> sending = false;
     std::thread aborter([&] {
       while (!sending) std::this_thread::yield();
-      // Later in each round, so that some of them meet the codec between its steps.
+      // Later in each round, so that some aborts happen between the steps of the codec.
       for (std::atomic<int> step = 0; step < i * kStepsPerRound;) ++step;
       responder->Abort();
     });
@@ -340,7 +340,7 @@ TEST(Http1Server, WhatIsAbortedByAnotherThreadIsSentAsItWasWrittenOrNotAtAll) {
   }
 }
 
-TEST_F(Http1ServerTest, AStreamWhoseResponderIsDroppedLacksItsEnd) {
+TEST_F(Http1ServerTest, AStreamWhoseResponderIsDestroyedHasNoEnd) {
   auto received = Ask(kGet);
   received.responder->Start({});
   Send();
@@ -349,13 +349,13 @@ TEST_F(Http1ServerTest, AStreamWhoseResponderIsDroppedLacksItsEnd) {
   EXPECT_TRUE(codec_.finished());
 }
 
-TEST_F(Http1ServerTest, AnAnswerThatIsNeverGivenIsA500) {
+TEST_F(Http1ServerTest, AResponseThatIsNeverSentIsA500) {
   Ask(kGet);
   EXPECT_TRUE(Send().starts_with("HTTP/1.1 500 Internal Server Error\r\n"));
   EXPECT_FALSE(codec_.finished());
 }
 
-TEST_F(Http1ServerTest, NoTextOfAnAnswerCanAddFields) {
+TEST_F(Http1ServerTest, NoStringInAResponseCanAddFields) {
   auto [request, responder] = Ask(kGet);
   responder->Send({.status = 99, .headers = {{"x", "a\r\nset-cookie: b"}, {"connection", "x"}}});
   const std::string sent = Send();
@@ -375,7 +375,7 @@ struct ConnectionCase {
   bool keeps;
 };
 
-TEST(Http1Server, KeepsTheConnectionAsTheClientWantsIt) {
+TEST(Http1Server, KeepsTheConnectionAsTheClientRequests) {
   const ConnectionCase cases[] = {
       {"GET / HTTP/1.1\r\nHost: h\r\n\r\n", true},
       {"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false},
@@ -410,13 +410,13 @@ TEST(Http1Server, AStreamInHttp10EndsWithTheConnection) {
   EXPECT_TRUE(codec.finished());
 }
 
-struct RefusalCase {
+struct RejectionCase {
   const char* why;
   std::string request;
   int status;
 };
 
-TEST(Http1Server, RefusesWithTheRightStatusAndHangsUp) {
+TEST(Http1Server, RejectsWithTheRightStatusAndClosesTheConnection) {
   ServerOptions options;
   options.max_header_bytes = 1000;
   options.max_header_fields = 10;
@@ -424,14 +424,14 @@ TEST(Http1Server, RefusesWithTheRightStatusAndHangsUp) {
   const std::string chunked = start + "Transfer-Encoding: chunked\r\n\r\n";
   std::string many;
   for (int i = 0; i < 10; ++i) many += "A: b\r\n";
-  const RefusalCase cases[] = {
+  const RejectionCase cases[] = {
       {"no HTTP", "hello\r\n\r\n", 400},
       {"TLS", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + "\r\n\r\n", 400},
       {"no version", "GET /\r\n\r\n", 400},
       {"HTTP/2 as text", "GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505},
       {"no host", "GET / HTTP/1.1\r\n\r\n", 400},
       {"two hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
-      {"target is no path", "GET x HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+      {"target is not a path", "GET x HTTP/1.1\r\nHost: h\r\n\r\n", 400},
       {"absolute target without host", "GET http:///x HTTP/1.1\r\nHost: h\r\n\r\n", 400},
       {"tunnel", "CONNECT h:443 HTTP/1.1\r\nHost: h\r\n\r\n", 501},
       {"space before colon", start + "A : b\r\n\r\n", 400},
@@ -485,36 +485,36 @@ TEST(Http1Server, RefusesWithTheRightStatusAndHangsUp) {
       {"folded trailer", chunked + "0\r\nA: b\r\n c\r\n\r\n", 400},
       {"length in a trailer", chunked + "0\r\nContent-Length: 1\r\n\r\n", 400},
       {"unknown expectation", start + "Expect: wonders\r\n\r\n", 417},
-      {"body over the bound", start + "Content-Length: 101\r\n\r\n", 413},
-      {"chunks over the bound",
+      {"body over the limit", start + "Content-Length: 101\r\n\r\n", 413},
+      {"chunks over the limit",
        start + "Transfer-Encoding: chunked\r\n\r\n65\r\n" + std::string(101, 'x'), 413},
-      {"head over the bound", start + "A: " + std::string(2000, 'x') + "\r\n\r\n", 431},
+      {"head over the limit", start + "A: " + std::string(2000, 'x') + "\r\n\r\n", 431},
       {"head without end", start + "A: " + std::string(2000, 'x'), 431},
       {"many small fields", start + many + "\r\n", 431},
       {"chunk extension without end",
        start + "Transfer-Encoding: chunked\r\n\r\n1;" + std::string(2000, 'x'), 431},
-      {"target over the bound", "GET /" + std::string(2000, 'x'), 431},
+      {"target over the limit", "GET /" + std::string(2000, 'x'), 431},
   };
-  for (const RefusalCase& c : cases) {
+  for (const RejectionCase& c : cases) {
     SCOPED_TRACE(c.why);
     FakeConnection connection(options, 100);
     Http1Server codec(connection.context(), connection.now());
     codec.Receive(c.request, connection.now());
     EXPECT_TRUE(connection.requests.empty());
-    EXPECT_FALSE(codec.finished()) << "the refusal has to be sent";
+    EXPECT_FALSE(codec.finished()) << "the response is not sent yet";
     const std::string sent = connection.Send(codec);
     EXPECT_TRUE(sent.starts_with("HTTP/1.1 " + std::to_string(c.status) + " ")) << sent;
     EXPECT_NE(sent.find("\r\nconnection: close\r\n"), std::string::npos) << sent;
     EXPECT_TRUE(codec.finished());
     EXPECT_EQ(codec.fault().empty(), c.status == 413) << "that one was the handler's decision";
-    // Whatever follows is not taken for a request.
+    // The following bytes are not parsed as a request.
     codec.Receive(kGet, connection.now());
     EXPECT_TRUE(connection.requests.empty());
     EXPECT_EQ(connection.Send(codec), "");
   }
 }
 
-TEST(Http1Server, TakesWhatIsJustWithinTheBounds) {
+TEST(Http1Server, AcceptsRequestsJustWithinTheLimits) {
   ServerOptions options;
   options.max_header_fields = 3;
   FakeConnection connection(options, 4);
@@ -526,7 +526,7 @@ TEST(Http1Server, TakesWhatIsJustWithinTheBounds) {
 
 constexpr std::string_view kPost = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
 
-// A handler that keeps what it gets and reads no body by itself.
+// A handler that keeps the requests and does not read bodies.
 struct HeadsOnly {
   explicit HeadsOnly(ServerOptions options = {}) : connection(std::move(options)) {
     connection.handler = [this](Request request, const Peer&,
@@ -549,7 +549,7 @@ struct HeadsOnly {
   Http1Server codec{connection.context(), connection.now()};
 };
 
-TEST(Http1Server, HandsTheHeadOverBeforeTheBodyIsThere) {
+TEST(Http1Server, DispatchesTheHeadBeforeTheBodyIsReceived) {
   HeadsOnly server;
   server.Receive(kPost);
   ASSERT_EQ(server.connection.requests.size(), 1U);
@@ -563,17 +563,17 @@ TEST(Http1Server, HandsTheHeadOverBeforeTheBodyIsThere) {
   EXPECT_EQ(server.bodies, std::vector<std::string>{"abcde"});
 }
 
-TEST(Http1Server, DoesNotReadABodyThatNobodyAskedFor) {
+TEST(Http1Server, DoesNotReadABodyThatTheHandlerDoesNotAskFor) {
   HeadsOnly server;
   server.Receive("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n");
   int received = 0;
   for (; server.codec.wants_input() && received < 100; ++received)
     server.Receive(std::string(10'000, 'x'));
-  EXPECT_LT(received, 10) << "the peer is not read from any more";
+  EXPECT_LT(received, 10) << "input is not read any more";
   EXPECT_TRUE(server.bodies.empty());
 }
 
-TEST(Http1Server, GoesOnAfterAShortBodyThatNobodyWants) {
+TEST(Http1Server, KeepsTheConnectionAfterAShortUnwantedBody) {
   HeadsOnly server;
   server.Receive(kPost);
   server.connection.Take().responder->Send({.status = 401});
@@ -586,7 +586,7 @@ TEST(Http1Server, GoesOnAfterAShortBodyThatNobodyWants) {
   EXPECT_EQ(server.connection.Take().request.target, "/next");
 }
 
-TEST(Http1Server, HangsUpAfterALongBodyThatNobodyWants) {
+TEST(Http1Server, ClosesTheConnectionAfterALongUnwantedBody) {
   for (const std::string_view framing : {"Content-Length: 1000000", "Transfer-Encoding: chunked",
                                          "Content-Length: 5\r\nExpect: 100-continue"}) {
     HeadsOnly server;
@@ -599,7 +599,7 @@ TEST(Http1Server, HangsUpAfterALongBodyThatNobodyWants) {
   }
 }
 
-TEST(Http1Server, SaysContinueWhenTheBodyIsAskedFor) {
+TEST(Http1Server, SendsContinueWhenTheHandlerAsksForTheBody) {
   HeadsOnly server;
   server.Receive("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(server.connection.Send(server.codec), "");
@@ -608,7 +608,7 @@ TEST(Http1Server, SaysContinueWhenTheBodyIsAskedFor) {
   EXPECT_EQ(server.connection.Send(server.codec), "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-TEST(Http1Server, AsksForRoomBeforeItReadsABody) {
+TEST(Http1Server, ReservesMemoryBeforeItReadsABody) {
   HeadsOnly server;
   server.Receive(kPost);
   const auto [request, responder] = server.connection.Take();
@@ -619,14 +619,14 @@ TEST(Http1Server, AsksForRoomBeforeItReadsABody) {
   });
   server.connection.Send(server.codec);
   EXPECT_EQ(asked, 5U);
-  ASSERT_EQ(server.bodies.size(), 1U) << "the handler knows that there is no room";
+  ASSERT_EQ(server.bodies.size(), 1U) << "the handler was notified that there is no room";
   responder->Send({.status = 429});
   const std::string sent = server.connection.Send(server.codec);
   EXPECT_TRUE(sent.starts_with("HTTP/1.1 429 ")) << sent;
   EXPECT_NE(sent.find("connection: close"), std::string::npos) << sent;
 }
 
-TEST(Http1Server, AsksForRoomInStepsWhereNoLengthIsAnnounced) {
+TEST(Http1Server, ReservesMemoryInStepsIfNoLengthIsAnnounced) {
   HeadsOnly server;
   server.Receive("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
   const auto [request, responder] = server.connection.Take();
@@ -643,7 +643,7 @@ TEST(Http1Server, AsksForRoomInStepsWhereNoLengthIsAnnounced) {
   EXPECT_EQ(asked, (std::vector<std::size_t>{0, 65'536, 131'072, 262'144}));
 }
 
-TEST(Http1Server, ReportsABodyThatNeverComes) {
+TEST(Http1Server, ReportsABodyThatNeverArrives) {
   {
     HeadsOnly server;
     server.Receive(kPost);
@@ -651,7 +651,7 @@ TEST(Http1Server, ReportsABodyThatNeverComes) {
     server.ReadBody(*responder);
     server.connection.Send(server.codec);
     server.codec.ReceiveEof(server.connection.now());
-    EXPECT_EQ(server.bodies.size(), 1U) << "the peer has gone";
+    EXPECT_EQ(server.bodies.size(), 1U) << "the client has disconnected";
   }
   HeadsOnly server;
   server.Receive(kPost);
@@ -659,7 +659,7 @@ TEST(Http1Server, ReportsABodyThatNeverComes) {
   responder->Send({});
   server.connection.Send(server.codec);
   server.ReadBody(*responder);
-  EXPECT_EQ(server.bodies.size(), 1U) << "the request has been answered";
+  EXPECT_EQ(server.bodies.size(), 1U) << "the response is complete";
 }
 
 TEST_F(Http1ServerTest, AHeadThatTakesTooLongIsA408) {
@@ -683,7 +683,7 @@ TEST_F(Http1ServerTest, ABodyThatTakesTooLongIsA408) {
   EXPECT_TRUE(Send().starts_with("HTTP/1.1 408 "));
 }
 
-TEST_F(Http1ServerTest, WhoNeverAsksIsGivenUpAfterTheTimeForAHead) {
+TEST_F(Http1ServerTest, AConnectionWithoutARequestIsClosedAfterTheHeaderTimeout) {
   Wait(milliseconds(9'999));
   EXPECT_FALSE(codec_.finished());
   Wait(milliseconds(1));
@@ -692,7 +692,7 @@ TEST_F(Http1ServerTest, WhoNeverAsksIsGivenUpAfterTheTimeForAHead) {
   EXPECT_FALSE(codec_.fault().empty());
 }
 
-TEST_F(Http1ServerTest, AnIdleConnectionIsClosedAfterItsTimeWithoutBlame) {
+TEST_F(Http1ServerTest, AnIdleConnectionIsClosedAfterTheTimeoutWithoutAFault) {
   Ask(kGet).responder->Send({});
   Send();
   Wait(milliseconds(119'999));
@@ -702,7 +702,7 @@ TEST_F(Http1ServerTest, AnIdleConnectionIsClosedAfterItsTimeWithoutBlame) {
   EXPECT_TRUE(codec_.fault().empty());
 }
 
-TEST_F(Http1ServerTest, AnAnswerMayTakeAnyTime) {
+TEST_F(Http1ServerTest, AResponseMayTakeAnyTime) {
   auto [request, responder] = Ask(kGet);
   Wait(std::chrono::hours(1));
   responder->Send({.body = "late"});
@@ -714,12 +714,12 @@ TEST_F(Http1ServerTest, DrainClosesAnIdleConnectionAtOnce) {
   EXPECT_TRUE(codec_.finished());
 }
 
-TEST_F(Http1ServerTest, DrainLetsARequestFinishAndTellsStreams) {
+TEST_F(Http1ServerTest, DrainCompletesARequestAndNotifiesStreams) {
   auto [request, responder] = Ask(kGet);
   int closed = 0;
   responder->Observe(nullptr, [&] { ++closed; });
   codec_.Drain(connection_.now());
-  EXPECT_EQ(closed, 0) << "it is no stream yet";
+  EXPECT_EQ(closed, 0) << "it is not a stream yet";
   responder->Start({});
   EXPECT_EQ(closed, 1);
   responder->Write(MakeChunk("bye"));
@@ -731,7 +731,7 @@ TEST_F(Http1ServerTest, DrainLetsARequestFinishAndTellsStreams) {
   EXPECT_EQ(closed, 1);
 }
 
-TEST_F(Http1ServerTest, AStreamIsToldThatThePeerHasGone) {
+TEST_F(Http1ServerTest, AStreamIsNotifiedWhenTheClientDisconnects) {
   auto [request, responder] = Ask(kGet);
   int closed = 0;
   responder->Observe(nullptr, [&] { ++closed; });
@@ -743,7 +743,7 @@ TEST_F(Http1ServerTest, AStreamIsToldThatThePeerHasGone) {
   EXPECT_EQ(responder->Write(MakeChunk("x")), 0U);
 }
 
-TEST_F(Http1ServerTest, WhoClosesItsHalfStillGetsItsAnswers) {
+TEST_F(Http1ServerTest, AClientThatClosesItsHalfGetsItsResponses) {
   Receive(std::string(kGet) + std::string(kGet));
   codec_.ReceiveEof(connection_.now());
   for (const char* body : {"one", "two"}) {
@@ -755,7 +755,7 @@ TEST_F(Http1ServerTest, WhoClosesItsHalfStillGetsItsAnswers) {
   EXPECT_TRUE(codec_.finished());
 }
 
-TEST_F(Http1ServerTest, WhoClosesItsHalfStillGetsAFiniteAnswerButNoStream) {
+TEST_F(Http1ServerTest, AClientThatClosesItsHalfGetsAFiniteResponseButNoStream) {
   auto [request, responder] = Ask(kGet);
   responder->Start({.finite = true});
   responder->Write(MakeChunk("one"));
@@ -768,7 +768,7 @@ TEST_F(Http1ServerTest, WhoClosesItsHalfStillGetsAFiniteAnswerButNoStream) {
   EXPECT_TRUE(codec_.finished());
 }
 
-TEST_F(Http1ServerTest, ARequestCutShortIsNeverHandedOver) {
+TEST_F(Http1ServerTest, AnIncompleteRequestIsNotDispatched) {
   Receive("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabc");
   codec_.ReceiveEof(connection_.now());
   EXPECT_TRUE(connection_.requests.empty());

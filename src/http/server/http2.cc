@@ -10,232 +10,20 @@
 #include <utility>
 
 #include "base/check.h"
+#include "http/server/http2_internal.h"
 
 namespace herald::http {
 
-// One request and its answer.
-struct Http2Server::Stream {
-  // How far the body has come.
-  enum class Body : std::uint8_t {
-    kUndecided,  // the handler has not asked for it: what the peer sends unasked is held
-    kReading,    // the handler waits for it
-    kOver,       // handed over, or not wanted: what still comes is dropped
-  };
-
-  explicit Stream(std::int32_t number) : id(number) {}
-
-  const std::int32_t id;
-  Request request{};
-  std::string body{};
-  Body reading = Body::kUndecided;
-  std::size_t fields = 0;
-  int refusal = 0;       // the status with which it is refused, once its head is known to be bad
-  bool is_head = false;  // the method is HEAD
-  bool expects_continue = false;
-  bool ended = false;                    // the request is complete
-  bool submitted = false;                // nghttp2 has the head of the answer
-  bool deferred = false;                 // nghttp2 waits for more of the body
-  bool finite = false;                   // the answer is whole, or its end will come soon
-  std::optional<std::size_t> length{};   // content-length
-  std::size_t unconsumed = 0;            // received and not given back to the windows
-  SteadyTime began{};                    // when the body was asked for
-  SteadyTime progress{};                 // the peer last let us send
-  ReadRate rate{};                       // of the answer, while some of it waits
-  std::optional<SteadyTime> answered{};  // all of the answer has been sent
-  std::shared_ptr<Answer> answer{};
-};
-
 namespace {
 
-std::string_view View(const std::uint8_t* data, std::size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
-}
-
 nghttp2_nv Field(std::string_view name, std::string_view value) {
-  // nghttp2 copies both; its interface has no const.
+  // nghttp2 copies both and changes neither, although its interface has no const.
   return {const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(name.data())),
           const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(value.data())),
           name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
 }
 
-// Whether we reset a stream because of what the peer did to it, rather than for reasons
-// of our own.
-bool IsPeersFault(std::uint32_t code) {
-  return code != NGHTTP2_NO_ERROR && code != NGHTTP2_INTERNAL_ERROR && code != NGHTTP2_CANCEL;
-}
-
 }  // namespace
-
-// nghttp2's view of us.
-struct Http2Server::Callbacks {
-  static Http2Server& Self(void* user_data) { return *static_cast<Http2Server*>(user_data); }
-
-  static int OnBeginFrame(nghttp2_session* /*session*/, const nghttp2_frame_hd* head,
-                          void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (std::exchange(self.block_ignored_, head->type == NGHTTP2_HEADERS))
-      self.Charge(self.resets_, kResets, "heads of closed streams");
-    switch (head->type) {
-      case NGHTTP2_HEADERS:
-      case NGHTTP2_CONTINUATION:  // counted by the guard
-        break;
-      case NGHTTP2_DATA:
-        if (head->length == 0 && (head->flags & NGHTTP2_FLAG_END_STREAM) == 0)
-          self.Charge(self.controls_, kControls, "empty DATA");
-        break;
-      case NGHTTP2_RST_STREAM:
-        self.Charge(self.resets_, kResets, "streams reset");
-        break;
-      case NGHTTP2_WINDOW_UPDATE:
-        if (--self.updates_left_ < 0) self.Cut(NGHTTP2_ENHANCE_YOUR_CALM, "WINDOW_UPDATE");
-        break;
-      case NGHTTP2_SETTINGS:
-        self.Charge(self.controls_, kControls, "SETTINGS");
-        break;
-      case NGHTTP2_PING:
-        self.Charge(self.controls_, kControls, "PING");
-        break;
-      default:
-        self.Charge(self.controls_, kControls, "PRIORITY");
-        break;
-    }
-    return 0;
-  }
-
-  static int OnInvalidFrame(nghttp2_session* /*session*/, const nghttp2_frame* frame, int /*error*/,
-                            void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (frame->hd.type == NGHTTP2_HEADERS) {
-      self.block_ignored_ = false;  // counted when it is answered with RST_STREAM
-    } else {
-      self.Charge(self.controls_, kControls, "invalid frames");
-    }
-    return 0;
-  }
-
-  static int OnBeginHeaders(nghttp2_session* /*session*/, const nghttp2_frame* frame,
-                            void* user_data) {
-    Http2Server& self = Self(user_data);
-    self.block_ignored_ = false;
-    self.block_bytes_ = 0;
-    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) self.BeginRequest(frame->hd.stream_id);
-    return 0;
-  }
-
-  static int OnHeader(nghttp2_session* /*session*/, const nghttp2_frame* frame,
-                      const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
-                      std::size_t value_size, std::uint8_t /*flags*/, void* user_data) {
-    Http2Server& self = Self(user_data);
-    // The error keeps nghttp2 from decoding the rest of the frame.
-    if (!self.CountField(View(name, name_size), View(value, value_size)))
-      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;  // trailers are not used
-    if (Stream* stream = self.Find(frame->hd.stream_id))
-      self.AddField(*stream, View(name, name_size), View(value, value_size));
-    return 0;
-  }
-
-  static int OnFrame(nghttp2_session* /*session*/, const nghttp2_frame* frame, void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (frame->hd.type == NGHTTP2_SETTINGS) self.greeted_ = true;
-    if (frame->hd.type == NGHTTP2_GOAWAY) self.leaving_ = true;
-    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
-    Stream* stream = self.Find(frame->hd.stream_id);
-    if (stream == nullptr) return 0;
-    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-      self.EndHead(*stream, (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0);
-    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) self.EndRequest(*stream);
-    return 0;
-  }
-
-  static int OnData(nghttp2_session* session, std::uint8_t /*flags*/, std::int32_t id,
-                    const std::uint8_t* data, std::size_t size, void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (Stream* stream = self.Find(id)) {
-      self.AddBody(*stream, View(data, size));
-    } else {
-      nghttp2_session_consume_connection(session, size);
-    }
-    return 0;
-  }
-
-  static int OnStreamClose(nghttp2_session* /*session*/, std::int32_t id, std::uint32_t /*code*/,
-                           void* user_data) {
-    Self(user_data).CloseStream(id);
-    return 0;
-  }
-
-  static int OnFrameSent(nghttp2_session* /*session*/, const nghttp2_frame* frame,
-                         void* user_data) {
-    Http2Server& self = Self(user_data);
-    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
-        self.fault_.empty()) {
-      self.fault_ = "protocol error";
-    }
-    if (frame->hd.type == NGHTTP2_RST_STREAM && IsPeersFault(frame->rst_stream.error_code))
-      self.Charge(self.resets_, kResets, "streams broken");
-    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
-    self.updates_left_ = std::min(self.updates_left_ + kUpdatesPerFrame, kUpdatesInAdvance);
-    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-      if (Stream* stream = self.Find(frame->hd.stream_id)) stream->answered = self.now_;
-    }
-    return 0;
-  }
-
-  static ssize_t ReadBody(nghttp2_session* /*session*/, std::int32_t /*id*/, std::uint8_t* buffer,
-                          std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
-                          void* user_data) {
-    Http2Server& self = Self(user_data);
-    auto& stream = *static_cast<Stream*>(source->ptr);
-    const Answer::Piece piece = stream.answer->Read(reinterpret_cast<char*>(buffer), size);
-    if (piece.aborted) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // becomes RST_STREAM
-    if (piece.end) *flags |= NGHTTP2_DATA_FLAG_EOF;
-    if (piece.bytes == 0 && !piece.end) {
-      stream.deferred = true;
-      return NGHTTP2_ERR_DEFERRED;
-    }
-    stream.progress = self.now_;
-    stream.rate.Add(piece.bytes);
-    self.rate_.Add(piece.bytes);
-    self.read_.push_back(stream.answer);
-    return static_cast<ssize_t>(piece.bytes);
-  }
-
-  // One set for all sessions; nghttp2 copies it.
-  static const nghttp2_session_callbacks* All() {
-    static nghttp2_session_callbacks* const all = [] {
-      nghttp2_session_callbacks* callbacks = nullptr;
-      HERALD_CHECK(nghttp2_session_callbacks_new(&callbacks) == 0, "out of memory");
-      nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, OnBeginFrame);
-      nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, OnInvalidFrame);
-      nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, OnBeginHeaders);
-      nghttp2_session_callbacks_set_on_header_callback(callbacks, OnHeader);
-      nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, OnFrame);
-      nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, OnData);
-      nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, OnStreamClose);
-      nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, OnFrameSent);
-      return callbacks;
-    }();
-    return all;
-  }
-
-  static const nghttp2_option* Options() {
-    static nghttp2_option* const options = [] {
-      nghttp2_option* made = nullptr;
-      HERALD_CHECK(nghttp2_option_new(&made) == 0, "out of memory");
-      nghttp2_option_set_no_auto_window_update(made, 1);
-      nghttp2_option_set_no_closed_streams(made, 1);
-      // Ours decide. For resets nghttp2 goes by the machine's clock rather than by what it
-      // is told, and it counts a CONTINUATION anew for each piece that its header comes in
-      // (1.52), so that it would refuse honest ones.
-      constexpr std::uint64_t kNever = std::uint64_t{1} << 40;
-      nghttp2_option_set_stream_reset_rate_limit(made, kNever, kNever);
-      nghttp2_option_set_max_continuations(made, kNever);
-      return made;
-    }();
-    return options;
-  }
-};
 
 Http2Server::Http2Server(const CodecContext& context, SteadyTime now)
     : context_(context),
@@ -251,7 +39,7 @@ Http2Server::Http2Server(const CodecContext& context, SteadyTime now)
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, context_.options.max_streams},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
        static_cast<std::uint32_t>(context_.options.max_header_bytes)},
-      // Nobody uses RFC 7540's tree of priorities, and it costs time for each stream.
+      // Clients do not use RFC 7540's tree of priorities, and it costs time for each stream.
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
   }};
   nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
@@ -265,19 +53,19 @@ Http2Server::~Http2Server() {
 
 void Http2Server::Receive(std::string_view bytes, SteadyTime now) {
   now_ = now;
-  if (gone_ || !fault_.empty()) return;
+  if (abandoned_ || !fault_.empty()) return;
   const std::optional<Http2FrameGuard::Violation> violation = guard_.Check(bytes, now);
   if (violation) bytes = bytes.substr(0, violation->at);
   const ssize_t used = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   if (used == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
-    Cut(NGHTTP2_PROTOCOL_ERROR, "not HTTP/2");
+    Terminate(NGHTTP2_PROTOCOL_ERROR, "invalid HTTP/2 connection preface");
   } else if (used < 0) {
-    // One of nghttp2's own bounds: answers to SETTINGS and PING that are not read, or
-    // entries of SETTINGS.
-    Cut(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
+    // One of nghttp2's own limits: unread acknowledgements of SETTINGS and PING, or entries of
+    // SETTINGS.
+    Terminate(NGHTTP2_ENHANCE_YOUR_CALM, nghttp2_strerror(static_cast<int>(used)));
   }
-  if (violation) Cut(violation->code, violation->fault);
+  if (violation) Terminate(violation->code, violation->fault);
 }
 
 void Http2Server::ReceiveEof(SteadyTime now) {
@@ -292,8 +80,8 @@ Http2Server::Stream* Http2Server::Find(std::int32_t id) {
 
 void Http2Server::BeginRequest(std::int32_t id) {
   if (!fault_.empty()) return;
-  if (leaving_) {
-    // nghttp2 would not even read it, unless it came with the GOAWAY or other streams are open.
+  if (goaway_received_) {
+    // nghttp2 reads it only if it came with the GOAWAY or if other streams are open.
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
     return;
   }
@@ -304,14 +92,14 @@ bool Http2Server::CountField(std::string_view name, std::string_view value) {
   constexpr std::size_t kFieldOverhead = 32;  // as RFC 9113 counts SETTINGS_MAX_HEADER_LIST_SIZE
   block_bytes_ += name.size() + value.size() + kFieldOverhead;
   if (block_bytes_ <= kMaxHeadFactor * context_.options.max_header_bytes) return true;
-  Cut(NGHTTP2_ENHANCE_YOUR_CALM, "head far too large");
+  Terminate(NGHTTP2_ENHANCE_YOUR_CALM, "header block far too large");
   return false;
 }
 
 void Http2Server::AddField(Stream& stream, std::string_view name, std::string_view value) {
   const ServerOptions& options = context_.options;
   if (block_bytes_ > options.max_header_bytes || ++stream.fields > options.max_header_fields) {
-    stream.refusal = 431;
+    stream.rejection = 431;
     stream.request = {};
     return;
   }
@@ -319,14 +107,14 @@ void Http2Server::AddField(Stream& stream, std::string_view name, std::string_vi
   if (name == ":method") {
     request.method = value;
     stream.is_head = value == "HEAD";
-    if (value == "CONNECT") stream.refusal = 501;
+    if (value == "CONNECT") stream.rejection = 501;
   } else if (name == ":path") {
     request.target = value;
   } else if (name == ":authority" || (name == "host" && request.authority.empty())) {
     request.authority = value;
   } else if (name == "content-length") {
     std::size_t length = 0;
-    // nghttp2 has seen to it that this is a number.
+    // nghttp2 has checked that this is a number.
     std::from_chars(value.data(), value.data() + value.size(), length);
     stream.length = length;
   } else if (name == "expect") {
@@ -338,32 +126,34 @@ void Http2Server::AddField(Stream& stream, std::string_view name, std::string_vi
 
 void Http2Server::EndHead(Stream& stream, bool end_stream) {
   stream.ended = end_stream;
-  if (stream.refusal != 0) return Refuse(stream, stream.refusal);
+  if (stream.rejection != 0) return Reject(stream, stream.rejection);
   if (!fault_.empty()) return;
-  // Not handed over yet: a reset may be among the bytes that have come with it, and then nobody has
-  // done any work for it.
-  held_.push_back(stream.id);
+  // Dispatched later: the bytes that came with it may contain a reset, and then the request causes
+  // no work.
+  waiting_.push_back(stream.id);
 }
 
 void Http2Server::Dispatch(Stream& stream) {
-  stream.answer = std::make_shared<Answer>(context_.group, stream.id);
-  if (draining_) stream.answer->Drain();
-  stream.answer->Hold();
-  context_.sink.OnRequest(std::move(stream.request), stream.answer);
-  FollowHandler(stream);
+  stream.response = std::make_shared<PendingResponse>(context_.group, stream.id);
+  if (draining_) stream.response->Drain();
+  stream.response->Hold();
+  context_.receiver.OnRequest(std::move(stream.request), stream.response);
+  UpdateFromHandler(stream);
 }
 
-void Http2Server::FollowHandler(Stream& stream) {
-  stream.answer->Acknowledge();
-  if (stream.reading == Stream::Body::kUndecided && stream.answer->wants_body()) BeginBody(stream);
-  if (!stream.submitted) SubmitAnswer(stream);
+void Http2Server::UpdateFromHandler(Stream& stream) {
+  stream.response->Acknowledge();
+  if (stream.body_state == Stream::Body::kUndecided && stream.response->wants_body())
+    BeginBody(stream);
+  if (!stream.submitted) SubmitResponse(stream);
 }
 
 void Http2Server::BeginBody(Stream& stream) {
-  Answer& answer = *stream.answer;
+  PendingResponse& response = *stream.response;
   const std::size_t known = stream.ended ? stream.body.size() : stream.length.value_or(0);
-  if (!answer.ReserveBody(known) || !answer.GrowBody(stream.body.size())) return DropBody(stream);
-  stream.reading = Stream::Body::kReading;
+  if (!response.ReserveBody(known) || !response.GrowBody(stream.body.size()))
+    return DropBody(stream);
+  stream.body_state = Stream::Body::kReading;
   stream.began = now_;
   Consume(stream);
   if (stream.ended) return EndRequest(stream);
@@ -375,15 +165,15 @@ void Http2Server::BeginBody(Stream& stream) {
 
 void Http2Server::AddBody(Stream& stream, std::string_view bytes) {
   stream.unconsumed += bytes.size();
-  switch (stream.reading) {
+  switch (stream.body_state) {
     case Stream::Body::kUndecided:
       stream.body.append(bytes);
       return;
     case Stream::Body::kReading:
-      if (!stream.answer->GrowBody(stream.body.size() + bytes.size())) return DropBody(stream);
+      if (!stream.response->GrowBody(stream.body.size() + bytes.size())) return DropBody(stream);
       stream.body.append(bytes);
       return Consume(stream);
-    case Stream::Body::kOver:
+    case Stream::Body::kDone:
       return DropBody(stream);
   }
 }
@@ -396,33 +186,34 @@ void Http2Server::Consume(Stream& stream) {
 }
 
 void Http2Server::DropBody(Stream& stream) {
-  stream.reading = Stream::Body::kOver;
+  stream.body_state = Stream::Body::kDone;
   stream.body = {};
-  // The stream gets no window, so that little more comes; the others must not suffer.
+  // The window of the stream stays closed, so that the client sends little more of it. The window
+  // of the connection is opened for the other streams.
   if (const std::size_t bytes = std::exchange(stream.unconsumed, 0); bytes > 0)
     nghttp2_session_consume_connection(session_, bytes);
 }
 
 void Http2Server::EndRequest(Stream& stream) {
   stream.ended = true;
-  if (stream.reading != Stream::Body::kReading) return;
-  stream.reading = Stream::Body::kOver;
-  stream.answer->Hold();
-  stream.answer->GiveBody(std::move(stream.body));
-  FollowHandler(stream);
+  if (stream.body_state != Stream::Body::kReading) return;
+  stream.body_state = Stream::Body::kDone;
+  stream.response->Hold();
+  stream.response->GiveBody(std::move(stream.body));
+  UpdateFromHandler(stream);
 }
 
 bool Http2Server::HasRoom() const {
-  const AnswerGroup& group = *context_.group;
+  const ResponseGroup& group = *context_.group;
   return group.whole_bytes + group.streamed_bytes <= group.max_queued_bytes;
 }
 
-bool Http2Server::DispatchHeld(int* budget) {
+bool Http2Server::DispatchWaiting(int* budget) {
   bool dispatched = false;
-  while (!held_.empty() && *budget > 0 && fault_.empty() && HasRoom()) {
-    const std::int32_t id = held_.front();
-    held_.pop_front();
-    if (Stream* stream = Find(id); stream != nullptr && !stream->answer) {
+  while (!waiting_.empty() && *budget > 0 && fault_.empty() && HasRoom()) {
+    const std::int32_t id = waiting_.front();
+    waiting_.pop_front();
+    if (Stream* stream = Find(id); stream != nullptr && !stream->response) {
       Dispatch(*stream);
       dispatched = true;
       --*budget;
@@ -431,23 +222,23 @@ bool Http2Server::DispatchHeld(int* budget) {
   return dispatched;
 }
 
-void Http2Server::Refuse(Stream& stream, int status) {
-  if (stream.answer) return;
+void Http2Server::Reject(Stream& stream, int status) {
+  if (stream.response) return;
   stream.request = {};
   DropBody(stream);
-  stream.answer = std::make_shared<Answer>(context_.group, stream.id);
-  stream.answer->Send(PlainAnswer(status, ReasonPhrase(status)));
-  SubmitAnswer(stream);
+  stream.response = std::make_shared<PendingResponse>(context_.group, stream.id);
+  stream.response->Send(PlainResponse(status, ReasonPhrase(status)));
+  SubmitResponse(stream);
 }
 
-void Http2Server::OnAnswer(Answer& answer, SteadyTime now) {
+void Http2Server::OnResponse(PendingResponse& response, SteadyTime now) {
   now_ = now;
-  Stream* stream = Find(answer.stream());
-  if (stream == nullptr || stream->answer.get() != &answer) return;
-  if (!stream->submitted) return FollowHandler(*stream);
-  answer.Acknowledge();
-  if (answer.Read(nullptr, 0).aborted) {
-    // Now, and not when the peer has room for more of it.
+  Stream* stream = Find(response.stream());
+  if (stream == nullptr || stream->response.get() != &response) return;
+  if (!stream->submitted) return UpdateFromHandler(*stream);
+  response.Acknowledge();
+  if (response.Read(nullptr, 0).aborted) {
+    // At once, and not only when the client opens its window.
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_INTERNAL_ERROR);
   } else if (stream->deferred) {
     stream->deferred = false;
@@ -457,16 +248,16 @@ void Http2Server::OnAnswer(Answer& answer, SteadyTime now) {
   }
 }
 
-void Http2Server::SubmitAnswer(Stream& stream) {
-  std::optional<Answer::Head> head = stream.answer->TakeHead();
+void Http2Server::SubmitResponse(Stream& stream) {
+  std::optional<PendingResponse::Head> head = stream.response->TakeHead();
   if (!head) {
-    if (stream.answer->Read(nullptr, 0).aborted)
+    if (stream.response->Read(nullptr, 0).aborted)
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
     return;
   }
-  // Answered without the body, or with a part of it.
+  // The handler responds without the body, or before all of it was read.
   DropBody(stream);
-  stream.answer->DropBody();
+  stream.response->DropBody();
   MakeSendable(head->status, head->headers);
   const bool has_body = !IsBodiless(head->status) && !stream.is_head;
   const std::string status = fmt::format("{}", head->status);
@@ -494,20 +285,20 @@ void Http2Server::SubmitAnswer(Stream& stream) {
 
 void Http2Server::Produce(std::string& out, std::size_t limit, SteadyTime now) {
   now_ = now;
-  if (gone_) return;
+  if (abandoned_) return;
   int budget = kMaxDispatches;
   do {
     while (out.size() < limit) {
       const std::uint8_t* data = nullptr;
       const ssize_t size = nghttp2_session_mem_send(session_, &data);
-      if (size < 0) Cut(NGHTTP2_INTERNAL_ERROR, "cannot be answered");
+      if (size < 0) Terminate(NGHTTP2_INTERNAL_ERROR, "nghttp2 cannot produce output");
       if (size <= 0) break;
       out.append(View(data, static_cast<std::size_t>(size)));
     }
-    for (const std::shared_ptr<Answer>& answer : read_) answer->TellDrained();
+    for (const std::shared_ptr<PendingResponse>& response : read_) response->NotifyDrained();
     read_.clear();
-    // What these are answered with at once is sent at once: nobody else calls for it.
-  } while (DispatchHeld(&budget));
+    // Responses that the handler sends within the call must be sent now: nothing else triggers it.
+  } while (DispatchWaiting(&budget));
   if (context_.group->whole_bytes == 0) rate_.Restart(now);
 }
 
@@ -522,17 +313,17 @@ void Http2Server::CloseStream(std::int32_t id) {
   streams_.erase(found);
   idle_since_ = now_;
   DropBody(*stream);
-  if (stream->answer) stream->answer->Release();
+  if (stream->response) stream->response->Release();
 }
 
 void Http2Server::Tick(SteadyTime now) {
   now_ = now;
-  if (gone_ || !fault_.empty()) return;
+  if (abandoned_ || !fault_.empty()) return;
   const ServerOptions& options = context_.options;
-  if (!greeted_ && now - idle_since_ >= options.header_timeout)
-    return Cut(NGHTTP2_SETTINGS_TIMEOUT, "no SETTINGS");
+  if (!settings_received_ && now - idle_since_ >= options.header_timeout)
+    return Terminate(NGHTTP2_SETTINGS_TIMEOUT, "no SETTINGS frame received in time");
   if (guard_.in_block() && now - guard_.block_since() >= options.header_timeout)
-    return Cut(NGHTTP2_ENHANCE_YOUR_CALM, "a head took too long");
+    return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, "timed out while reading a header block");
   if (streams_.empty() && now - idle_since_ >= options.idle_timeout) Drain(now);
 
   std::vector<Stream*> late;
@@ -540,11 +331,11 @@ void Http2Server::Tick(SteadyTime now) {
   const auto is_too_slow = [&](ReadRate& rate) {
     return rate.IsTooSlow(now, options.write_timeout, options.min_read_bytes_per_second);
   };
-  bool connection_waits = false;  // a finite answer, and not because of its stream
+  bool connection_waits = false;  // a finite response is delayed, and not by its stream
   for (const auto& [id, stream] : streams_) {
     const bool slow_body =
-        stream->reading == Stream::Body::kReading && now - stream->began >= options.body_timeout;
-    const bool waits = stream->submitted && !stream->deferred && stream->answer->queued() > 0;
+        stream->body_state == Stream::Body::kReading && now - stream->began >= options.body_timeout;
+    const bool waits = stream->submitted && !stream->deferred && stream->response->queued() > 0;
     const bool unread = waits && now - stream->progress >= options.write_timeout;
     const bool slow_read = waits && stream->finite && is_too_slow(stream->rate);
     const bool blocked = waits && stream->finite && IsBlocked(*stream);
@@ -555,7 +346,7 @@ void Http2Server::Tick(SteadyTime now) {
   if (!connection_waits) {
     rate_.Restart(now);
   } else if (is_too_slow(rate_)) {
-    return Cut(NGHTTP2_ENHANCE_YOUR_CALM, "it reads too slowly");
+    return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, "the client reads responses too slowly");
   }
   for (const std::int32_t id : unwanted)
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
@@ -564,46 +355,47 @@ void Http2Server::Tick(SteadyTime now) {
       nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
     } else {
       DropBody(*stream);
-      stream->answer->GiveBody(Status(StatusReason::kTimeout, "the body took too long"));
+      stream->response->GiveBody(
+          Status(StatusReason::kTimeout, "timed out while reading the request body"));
     }
   }
 }
 
 void Http2Server::Drain(SteadyTime now) {
   now_ = now;
-  if (gone_ || std::exchange(draining_, true)) return;
-  // What the peer sends after this is refused by nghttp2, and the peer knows from the
-  // number in GOAWAY that it may ask again elsewhere.
+  if (abandoned_ || std::exchange(draining_, true)) return;
+  // nghttp2 ignores requests after this. The client knows from the last stream id in GOAWAY that it
+  // may retry them on another connection.
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
                         nullptr, 0);
-  std::vector<std::shared_ptr<Answer>> answers;
+  std::vector<std::shared_ptr<PendingResponse>> responses;
   for (const auto& [id, stream] : streams_)
-    if (stream->answer) answers.push_back(stream->answer);
-  for (const std::shared_ptr<Answer>& answer : answers) answer->Drain();
+    if (stream->response) responses.push_back(stream->response);
+  for (const std::shared_ptr<PendingResponse>& response : responses) response->Drain();
 }
 
 void Http2Server::Abandon() {
-  gone_ = true;
-  // Taken out first: whoever is told must not find half of them.
+  abandoned_ = true;
+  // Removed from the map first, because Release() calls callbacks, which must find it consistent.
   const auto streams = std::exchange(streams_, {});
   for (const auto& [id, stream] : streams)
-    if (stream->answer) stream->answer->Release();
+    if (stream->response) stream->response->Release();
   read_.clear();
 }
 
 bool Http2Server::finished() const {
-  if (gone_) return true;
+  if (abandoned_) return true;
   if (nghttp2_session_want_write(session_) != 0) return false;
   return nghttp2_session_want_read(session_) == 0 || (draining_ && streams_.empty());
 }
 
 void Http2Server::Charge(TokenBucket& bucket, const TokenBucket::Limits& limits,
-                         std::string_view what) {
-  if (!bucket.TryTake(limits, now_)) Cut(NGHTTP2_ENHANCE_YOUR_CALM, what);
+                         std::string_view fault) {
+  if (!bucket.TryTake(limits, now_)) Terminate(NGHTTP2_ENHANCE_YOUR_CALM, fault);
 }
 
-void Http2Server::Cut(std::uint32_t code, std::string_view fault) {
+void Http2Server::Terminate(std::uint32_t code, std::string_view fault) {
   if (!fault_.empty()) return;
   fault_ = fault;
   nghttp2_session_terminate_session(session_, code);

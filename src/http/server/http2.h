@@ -18,21 +18,21 @@ struct nghttp2_session;
 
 namespace herald::http {
 
-// The server's side of one HTTP/2 connection, by nghttp2.
+// The server's side of one HTTP/2 connection, on nghttp2.
 //
-// What one connection may cost:
-//   streams        ServerOptions::max_streams at once; more are refused
+// Limits of one connection:
+//   streams        ServerOptions::max_streams at once; more are rejected with REFUSED_STREAM
 //   heads          max_header_bytes and max_header_fields: 431. Any header block, also a trailer
 //                  or one that is ignored: at most kMaxContinuations frames and kMaxHeadFactor
-//                  times max_header_bytes, compressed and, unless ignored, decoded (decoding what
-//                  is ignored costs no more than its bytes); otherwise the connection is cut
-//   bodies         kConnectionWindowBytes for all streams together, until the handler
-//                  asks for a body; from then on it decides how much it has room for
-//   answers        see AnswerGroup; while more than max_queued_bytes wait to be read, new
-//                  requests wait as well. A finite answer whose stream's window the peer opens at
-//                  less than min_read_bytes_per_second is reset; where the connection's window, or
-//                  the socket, takes less than that of all answers, the connection is cut
-//   cheap frames   what costs the peer nothing and us something: see the limits below
+//                  times max_header_bytes, compressed and, unless ignored, decoded (decoding an
+//                  ignored block costs no more than its bytes); otherwise the connection is closed
+//   bodies         kConnectionWindowBytes for all streams together, until the handler asks for a
+//                  body; then the handler decides how much it accepts
+//   responses      see ResponseGroup; while more than max_queued_bytes are unread, new requests
+//                  wait. A finite response is reset if the client opens the window of its stream
+//                  at less than min_read_bytes_per_second; the connection is closed if its window,
+//                  or the socket, takes less than that of all responses together
+//   cheap frames   that cost the client nothing and the server something: see the limits below
 //
 // Thread-confined.
 class Http2Server final : public ServerCodec {
@@ -42,7 +42,7 @@ class Http2Server final : public ServerCodec {
 
   void Receive(std::string_view bytes, SteadyTime now) override;
   void ReceiveEof(SteadyTime now) override;
-  void OnAnswer(Answer& answer, SteadyTime now) override;
+  void OnResponse(PendingResponse& response, SteadyTime now) override;
   void Produce(std::string& out, std::size_t limit, SteadyTime now) override;
   void Tick(SteadyTime now) override;
   void Drain(SteadyTime now) override;
@@ -50,38 +50,37 @@ class Http2Server final : public ServerCodec {
 
   bool wants_input() const override { return true; }
   bool has_more_work() const override {
-    return !gone_ && fault_.empty() && !held_.empty() && HasRoom();
+    return !abandoned_ && fault_.empty() && !waiting_.empty() && HasRoom();
   }
   bool finished() const override;
   std::string_view fault() const override { return fault_; }
 
-  // A stream's window for its body, HTTP/2's own default: an event fits many times over.
+  // The window of a stream for its body. HTTP/2's default: an event fits in many times.
   static constexpr std::int32_t kWindowBytes = 65'535;
-  // The window of all streams together, so that a burst of small bodies needs no update.
+  // The window of the connection, so that a burst of small bodies needs no WINDOW_UPDATE.
   static constexpr std::int32_t kConnectionWindowBytes = 1024 * 1024;
-  // Requests that one Produce() hands over, so that a connection with hundreds of them does not
-  // hold up the others of its thread.
+  // Requests that one Produce() passes to the handler, so that a connection with hundreds of them
+  // does not delay the others of its thread.
   static constexpr int kMaxDispatches = 16;
   static constexpr std::size_t kMaxHeadFactor = 4;
   static constexpr std::size_t kMaxContinuations = 8;  // frames of one head, 16 KiB each
 
-  // A request that was answered before it was complete is reset, for its rest is not
-  // wanted; but only so much later, because there are clients (curl 7.88) that forget the
-  // answer over a reset that comes with it.
+  // A request whose response is complete before the request is, is reset, because its rest is not
+  // wanted. The reset is delayed by this much, because some clients (curl 7.88) discard the
+  // response if a reset arrives with it.
   static constexpr std::chrono::milliseconds kResetDelay{250};
 
-  // Streams that the peer resets, or makes us reset by breaking or exceeding what it was
-  // told: each may have made us do all the work of a request ("rapid reset",
-  // CVE-2023-44487, and "made you reset", CVE-2025-8671). A client that stops a thousand
-  // watches at once is served; one that goes on like that is not. Header blocks that are
-  // ignored count as well, because decoding them is work.
+  // Streams that the client resets, or makes the server reset by violating the protocol or a limit:
+  // each may have caused all the work of a request ("rapid reset", CVE-2023-44487, and "made you
+  // reset", CVE-2025-8671). A client may stop a thousand watches at once, but not continue like
+  // that. Ignored header blocks count as well, because decoding them is work.
   static constexpr TokenBucket::Limits kResets{.qps = 50, .burst = 1'000};
-  // SETTINGS and PING, which must be answered, PRIORITY, empty DATA and frames that are
-  // invalid. Honest clients send a handful, and a ping now and then. (Frames of unknown
-  // types are skipped by nghttp2 and cost no more than the bytes.)
+  // SETTINGS and PING, which the server must acknowledge, PRIORITY, empty DATA and invalid frames.
+  // Real clients send a few, and a ping now and then. (nghttp2 skips frames of unknown types, which
+  // cost no more than their bytes.)
   static constexpr TokenBucket::Limits kControls{.qps = 20, .burst = 500};
-  // WINDOW_UPDATE comes with what is read: so many for each frame of data that was sent
-  // and for each request, and these many in advance.
+  // WINDOW_UPDATE frames: kUpdatesPerFrame for each DATA or HEADERS frame that was sent, and
+  // kUpdatesInAdvance in addition.
   static constexpr std::int64_t kUpdatesPerFrame = 4;
   static constexpr std::int64_t kUpdatesInAdvance = 10'000;
 
@@ -92,52 +91,54 @@ class Http2Server final : public ServerCodec {
 
   Stream* Find(std::int32_t id);
   void BeginRequest(std::int32_t id);
-  // Counts a field of any header block. False: the connection was cut for it.
+  // Counts a field of any header block. False: over the limit, the connection is terminated.
   bool CountField(std::string_view name, std::string_view value);
   void AddField(Stream& stream, std::string_view name, std::string_view value);
   void EndHead(Stream& stream, bool end_stream);
   void AddBody(Stream& stream, std::string_view bytes);
   void EndRequest(Stream& stream);
   void Dispatch(Stream& stream);
-  // Hands over requests of held_, at most *budget, which it reduces. Returns whether there were
+  // Dispatches requests of waiting_, at most *budget, which it reduces. Returns whether there were
   // any.
-  bool DispatchHeld(int* budget);
-  // Whether few enough answers wait to be read that more requests may be handed over.
+  bool DispatchWaiting(int* budget);
+  // Whether so few bytes of responses are unread that more requests may be dispatched.
   bool HasRoom() const;
-  // Follows what the handler has done with the request so far.
-  void FollowHandler(Stream& stream);
-  // The body was asked for: reads it, or hands it over where it is there.
+  // Acts on what the handler has done since the last call: asked for the body, or responded.
+  void UpdateFromHandler(Stream& stream);
+  // The handler asked for the body: reads it, or passes it on if it is complete.
   void BeginBody(Stream& stream);
-  // What has been received of the body, and what is still to come, is not wanted.
+  // Discards the body: what was received and what is still to come.
   void DropBody(Stream& stream);
-  // Gives back to the windows what has been received and is in its place.
+  // Returns the received bytes to the windows, so that the client may send more.
   void Consume(Stream& stream);
-  void Refuse(Stream& stream, int status);
-  void SubmitAnswer(Stream& stream);
-  // Whether the window of the stream, rather than the connection, keeps the answer from being sent.
+  void Reject(Stream& stream, int status);
+  void SubmitResponse(Stream& stream);
+  // Whether the window of the stream, and not the connection, delays the response.
   bool IsBlocked(const Stream& stream) const;
   void CloseStream(std::int32_t id);
-  // Counts a frame of the peer against a bucket; cuts the connection when it is empty.
-  void Charge(TokenBucket& bucket, const TokenBucket::Limits& limits, std::string_view what);
-  void Cut(std::uint32_t code, std::string_view fault);
+  // Counts a frame of the client against a bucket; terminates the connection if it is empty.
+  void Charge(TokenBucket& bucket, const TokenBucket::Limits& limits, std::string_view fault);
+  // Sends GOAWAY with this error code and closes the connection.
+  void Terminate(std::uint32_t code, std::string_view fault);
 
   const CodecContext context_;
   nghttp2_session* session_ = nullptr;
   std::unordered_map<std::int32_t, std::unique_ptr<Stream>> streams_;
   std::string_view fault_;
-  SteadyTime now_;               // of the call that is being served
-  SteadyTime idle_since_;        // when the last stream ended
-  Http2FrameGuard guard_;        // sees all bytes before nghttp2
-  std::size_t block_bytes_ = 0;  // decoded, of the header block that is being read
-  bool block_ignored_ = false;   // nghttp2 has not announced the fields of the last HEADERS
+  SteadyTime now_;               // of the current call
+  SteadyTime idle_since_;        // when the last stream was closed
+  Http2FrameGuard guard_;        // checks all bytes before nghttp2
+  std::size_t block_bytes_ = 0;  // decoded bytes of the current header block
+  bool block_ignored_ = false;   // nghttp2 has not reported the begin of the last HEADERS
   bool draining_ = false;
-  bool greeted_ = false;  // the peer's SETTINGS have come
-  bool leaving_ = false;  // and its GOAWAY: it asks for nothing more
-  bool gone_ = false;     // nothing is received or produced any more
+  bool settings_received_ = false;
+  bool goaway_received_ = false;  // the client sends no more requests
+  bool abandoned_ = false;        // nothing is received or produced any more
 
-  std::deque<std::int32_t> held_;              // requests that are not handed over yet
-  std::vector<std::shared_ptr<Answer>> read_;  // answers read from in this Produce()
-  ReadRate rate_;                              // of all answers, while a finite one waits
+  std::deque<std::int32_t> waiting_;  // requests that are not dispatched yet
+  std::vector<std::shared_ptr<PendingResponse>>
+      read_;       // responses that this Produce() has read from
+  ReadRate rate_;  // of all responses, while a finite one is unread
 
   TokenBucket resets_;
   TokenBucket controls_;

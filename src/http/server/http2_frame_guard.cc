@@ -16,7 +16,7 @@ std::optional<Http2FrameGuard::Violation> Http2FrameGuard::Check(std::string_vie
       at += n;
       continue;
     }
-    // What is left of the frame's begin is in this piece, or only a part of it.
+    // Copies to frame_ until it has `wanted` bytes; false if the input ends before.
     const std::size_t begin = at;
     const auto take = [&](std::size_t wanted) {
       const std::size_t n = std::min(wanted - frame_bytes_, bytes.size() - at);
@@ -45,7 +45,7 @@ std::optional<Http2FrameGuard::Error> Http2FrameGuard::CheckFrame(SteadyTime now
   const auto flags = static_cast<std::uint8_t>(Number(4, 1));
   constexpr std::uint32_t kIdMask = 0x7fffffff;  // the first bit is reserved
   const std::uint32_t id = Number(5, 4) & kIdMask;
-  // A frame that may not stand here ends the connection, which nghttp2 does.
+  // nghttp2 closes the connection for a frame that is not allowed here.
   if (expects_continuation_ != (type == NGHTTP2_CONTINUATION)) {
     expects_continuation_ = false;
     return std::nullopt;
@@ -64,16 +64,16 @@ std::optional<Http2FrameGuard::Error> Http2FrameGuard::CheckFrame(SteadyTime now
       block_bytes_ += length;
       return CheckBlock();
     case NGHTTP2_DATA:
-      if (HasEnded(id)) return Error{NGHTTP2_STREAM_CLOSED, "DATA on a closed stream"};
+      if (HasEnded(id)) return Error{NGHTTP2_STREAM_CLOSED, "DATA frame on a closed stream"};
       if ((flags & NGHTTP2_FLAG_END_STREAM) != 0) SetEnded(id);
       return std::nullopt;
     case NGHTTP2_RST_STREAM:
       SetEnded(id);
       return std::nullopt;
     case NGHTTP2_PRIORITY:
-      if (id == 0) return Error{NGHTTP2_PROTOCOL_ERROR, "PRIORITY without a stream"};
+      if (id == 0) return Error{NGHTTP2_PROTOCOL_ERROR, "PRIORITY frame without a stream"};
       if (length >= kDependencyBytes && (Number(kHeaderBytes, kDependencyBytes) & kIdMask) == id)
-        return Error{NGHTTP2_PROTOCOL_ERROR, "a stream depends on itself"};
+        return Error{NGHTTP2_PROTOCOL_ERROR, "PRIORITY frame makes a stream depend on itself"};
       return std::nullopt;
     default:
       return std::nullopt;
@@ -92,11 +92,11 @@ std::optional<Http2FrameGuard::Error> Http2FrameGuard::CheckHeaders(std::uint8_t
     }
     last_id_ = id;
   } else if (HasEnded(id)) {
-    return Error{NGHTTP2_STREAM_CLOSED, "HEADERS on a closed stream"};
+    return Error{NGHTTP2_STREAM_CLOSED, "HEADERS frame on a closed stream"};
   } else if (std::any_of(skipped_.begin(), skipped_.end(), [id](const IdRange& range) {
                return id >= range.first && id <= range.last;
              })) {
-    return Error{NGHTTP2_PROTOCOL_ERROR, "a stream id lower than an earlier one"};
+    return Error{NGHTTP2_PROTOCOL_ERROR, "stream id lower than an earlier one"};
   }
   if ((flags & NGHTTP2_FLAG_END_STREAM) != 0) SetEnded(id);
   return std::nullopt;
@@ -104,9 +104,9 @@ std::optional<Http2FrameGuard::Error> Http2FrameGuard::CheckHeaders(std::uint8_t
 
 std::optional<Http2FrameGuard::Error> Http2FrameGuard::CheckBlock() const {
   if (block_continuations_ > limits_.max_continuations)
-    return Error{NGHTTP2_ENHANCE_YOUR_CALM, "CONTINUATION"};
+    return Error{NGHTTP2_ENHANCE_YOUR_CALM, "too many CONTINUATION frames"};
   if (block_bytes_ > limits_.max_block_bytes)
-    return Error{NGHTTP2_ENHANCE_YOUR_CALM, "head far too large"};
+    return Error{NGHTTP2_ENHANCE_YOUR_CALM, "header block far too large"};
   return std::nullopt;
 }
 

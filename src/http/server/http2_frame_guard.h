@@ -10,20 +10,21 @@
 
 namespace herald::http {
 
-// Reads the frame headers that an HTTP/2 client sends, before nghttp2 does, and finds what
-// nghttp2 (1.52) does not report:
+// Checks the frame headers of an HTTP/2 client before nghttp2 reads them, and detects what nghttp2
+// (1.52) does not report:
 //
-//   header blocks  nghttp2 decodes a block that it ignores (its stream is closed, was refused, or
-//                  an earlier field was invalid) without any callback, so a limit that is
-//                  checked in callbacks never sees the rest of it
-//   closed streams nghttp2 ignores DATA and HEADERS on a stream that it has forgotten, and we let
-//                  it forget streams as soon as they close. The guard remembers the last few
-//                  that the client itself ended: on these both are errors (RFC 9113, 5.1)
+//   header blocks  nghttp2 decodes a block that it ignores (its stream is closed or was rejected,
+//   or
+//                  an earlier field was invalid) without any callback, so a limit that is checked
+//                  in callbacks does not cover the rest of it
+//   closed streams nghttp2 ignores DATA and HEADERS on a stream that it has forgotten, and it is
+//                  configured to forget streams as soon as they close. The guard remembers the
+//                  last few streams that the client ended: on these both are errors (RFC 9113, 5.1)
 //   stream ids     an id that the client has skipped must not be used later (5.1.1)
 //   PRIORITY       is ignored by nghttp2 under SETTINGS_NO_RFC7540_PRIORITIES, even if invalid
 //
-// The result depends on the bytes only, not on the pieces in which they come. Memory is fixed; an
-// id that has been pushed out of it is ignored, as nghttp2 does.
+// The result depends only on the bytes, not on how they are split. Memory is fixed; an id that is
+// no longer remembered is ignored, as nghttp2 does.
 //
 // Thread-confined.
 class Http2FrameGuard {
@@ -34,25 +35,26 @@ class Http2FrameGuard {
   };
 
   struct Violation {
-    std::size_t at;          // in the bytes given: all before this may still be processed
+    std::size_t at;          // offset in the bytes given; earlier bytes may still be processed
     std::uint32_t code;      // for GOAWAY
     std::string_view fault;  // for the log
   };
 
   explicit Http2FrameGuard(const Limits& limits) : limits_(limits) {}
 
-  // Checks the bytes that follow those of the last call; the first ones are the client's
-  // connection preface. After a violation the connection must be closed.
+  // Checks the bytes that follow those of the last call; the stream of bytes begins with the
+  // client's connection preface. After a violation the connection must be closed.
   std::optional<Violation> Check(std::string_view bytes, SteadyTime now);
 
-  // Whether a header block has begun and not all of it has come, and when it began.
+  // Whether a header block has begun and is incomplete, and when it began.
   bool in_block() const { return expects_continuation_ || (is_block_frame_ && skip_ > 0); }
   SteadyTime block_since() const { return block_since_; }
 
-  // Streams ended by the client that are remembered. Misbehaviour that matters comes right after
-  // the end; the search is a scan over 256 bytes.
+  // Number of streams ended by the client that are remembered. The frames that matter come right
+  // after the end; the search is a scan over 256 bytes.
   static constexpr std::size_t kEndedStreams = 64;
-  // Ranges of skipped ids that are remembered. Clients skip ids at most once, at the start.
+  // Number of ranges of skipped ids that are remembered. Clients skip ids at most once, at the
+  // start.
   static constexpr std::size_t kSkippedRanges = 8;
 
  private:
@@ -67,7 +69,7 @@ class Http2FrameGuard {
 
   static constexpr std::size_t kPrefaceBytes = 24;
   static constexpr std::size_t kHeaderBytes = 9;
-  // Of the payload of PRIORITY only the stream that it depends on is read.
+  // In the payload of PRIORITY only the stream dependency is read.
   static constexpr std::size_t kDependencyBytes = 4;
 
   std::optional<Error> CheckFrame(SteadyTime now);
@@ -78,9 +80,10 @@ class Http2FrameGuard {
   void SetEnded(std::uint32_t id);
 
   const Limits limits_;
-  std::size_t skip_ = kPrefaceBytes;  // bytes that are not looked at: the preface, or a payload
-  std::array<char, kHeaderBytes + kDependencyBytes> frame_{};  // the begin of the current frame
-  std::size_t frame_bytes_ = 0;                                // of frame_ that have come
+  std::size_t skip_ = kPrefaceBytes;  // bytes to skip: the preface, or a payload
+  std::array<char, kHeaderBytes + kDependencyBytes>
+      frame_{};                  // the first bytes of the current frame
+  std::size_t frame_bytes_ = 0;  // of frame_ that were received
 
   bool is_block_frame_ = false;        // the current frame is HEADERS or CONTINUATION
   bool expects_continuation_ = false;  // after it
@@ -88,7 +91,7 @@ class Http2FrameGuard {
   std::size_t block_continuations_ = 0;
   std::size_t block_bytes_ = 0;
 
-  std::uint32_t last_id_ = 0;                         // the highest stream that was opened
+  std::uint32_t last_id_ = 0;                         // the highest id of an opened stream
   std::array<std::uint32_t, kEndedStreams> ended_{};  // ring; 0: unused
   std::size_t next_ended_ = 0;
   std::array<IdRange, kSkippedRanges> skipped_{};  // ring

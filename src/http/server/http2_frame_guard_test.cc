@@ -52,7 +52,7 @@ TEST_F(Http2FrameGuardTest, CountsTheBytesOfEachBlock) {
   EXPECT_TRUE(Check(Frame(NGHTTP2_CONTINUATION, kEndHeaders, 3, 1)));
 }
 
-TEST_F(Http2FrameGuardTest, SaysWhereTheViolationBegins) {
+TEST_F(Http2FrameGuardTest, ReportsTheOffsetOfTheViolation) {
   const std::string good = Frame(NGHTTP2_HEADERS, kEndAll, 1, 5);
   const std::string bad = Frame(NGHTTP2_DATA, 0, 1, 5);
   const auto violation = Check(good + bad);
@@ -60,7 +60,7 @@ TEST_F(Http2FrameGuardTest, SaysWhereTheViolationBegins) {
   EXPECT_EQ(violation->at, good.size());
 }
 
-TEST_F(Http2FrameGuardTest, FindsTheSameInBytesAsInOnePiece) {
+TEST_F(Http2FrameGuardTest, GivesTheSameResultByteByByteAsInOnePiece) {
   const std::string all = Frame(NGHTTP2_SETTINGS, 0, 0, 6) + Frame(NGHTTP2_HEADERS, 0, 1, 20) +
                           Frame(NGHTTP2_CONTINUATION, kEndHeaders, 1, 20) +
                           Frame(NGHTTP2_PRIORITY, 0, 1, 5) + Frame(NGHTTP2_RST_STREAM, 0, 1, 4) +
@@ -72,7 +72,7 @@ TEST_F(Http2FrameGuardTest, FindsTheSameInBytesAsInOnePiece) {
   EXPECT_EQ(violation->at, 0U);
 }
 
-TEST_F(Http2FrameGuardTest, KnowsHowLongABlockHasTaken) {
+TEST_F(Http2FrameGuardTest, ReportsWhenABlockBegan) {
   EXPECT_FALSE(guard_.in_block());
   now_ += std::chrono::seconds(5);
   const SteadyTime began = now_;
@@ -101,14 +101,14 @@ TEST_F(Http2FrameGuardTest, RemembersTheLastStreamsThatEnded) {
   EXPECT_TRUE(Check(Frame(NGHTTP2_DATA, 0, 3)));
 }
 
-TEST_F(Http2FrameGuardTest, AnEndThatIsRepeatedPushesNothingOut) {
+TEST_F(Http2FrameGuardTest, ARepeatedEndIsRememberedOnce) {
   ASSERT_FALSE(Check(Frame(NGHTTP2_HEADERS, kEndAll, 1) + Frame(NGHTTP2_HEADERS, kEndAll, 3)));
   for (std::size_t i = 0; i < Http2FrameGuard::kEndedStreams; ++i)
     ASSERT_FALSE(Check(Frame(NGHTTP2_RST_STREAM, 0, 3, 4)));
   EXPECT_TRUE(Check(Frame(NGHTTP2_DATA, 0, 1)));
 }
 
-TEST_F(Http2FrameGuardTest, AllowsWhatMayComeAfterTheEnd) {
+TEST_F(Http2FrameGuardTest, AllowsFramesThatMayFollowTheEnd) {
   EXPECT_FALSE(Check(Frame(NGHTTP2_HEADERS, kEndAll, 1) + Frame(NGHTTP2_WINDOW_UPDATE, 0, 1, 4) +
                      Frame(NGHTTP2_PRIORITY, 0, 1, 5) + Frame(NGHTTP2_RST_STREAM, 0, 1, 4)));
 }
@@ -119,7 +119,7 @@ TEST_F(Http2FrameGuardTest, AllowsATrailer) {
 }
 
 TEST_F(Http2FrameGuardTest, SkippedIdsMustNotBeUsedLater) {
-  // As nghttp does, which gives the ids before 13 to groups of priorities.
+  // As nghttp does, which uses the ids before 13 for priority groups.
   EXPECT_FALSE(Check(Frame(NGHTTP2_PRIORITY, 0, 3, 5) + Frame(NGHTTP2_HEADERS, kEndAll, 13) +
                      Frame(NGHTTP2_HEADERS, kEndAll, 15)));
   const auto violation = Check(Frame(NGHTTP2_HEADERS, kEndAll, 11));

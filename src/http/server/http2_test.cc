@@ -19,9 +19,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+Chunk MakeChunk(std::string bytes) { return std::make_shared<const std::string>(std::move(bytes)); }
 
-// A client by nghttp2, which judges all that the server says by the rules of the protocol.
+// A client on nghttp2, which checks that the server keeps to the protocol.
 class TestClient {
  public:
   struct Reply {
@@ -54,8 +54,9 @@ class TestClient {
   TestClient(const TestClient&) = delete;
   TestClient& operator=(const TestClient&) = delete;
 
-  std::int32_t Ask(std::string_view method, std::string_view path, const Headers& headers = {},
-                   std::optional<std::string> body = {}, const Headers& trailers = {}) {
+  std::int32_t SendRequest(std::string_view method, std::string_view path,
+                           const Headers& headers = {}, std::optional<std::string> body = {},
+                           const Headers& trailers = {}) {
     std::vector<nghttp2_nv> fields = {Field(":method", method), Field(":scheme", "https"),
                                       Field(":authority", "herald:6443"), Field(":path", path)};
     for (const Headers::Field& f : headers) fields.push_back(Field(f.name, f.value));
@@ -67,8 +68,8 @@ class TestClient {
     return id;
   }
 
-  // What the client says.
-  std::string Talk() {
+  // The bytes that the client sends.
+  std::string TakeOutput() {
     std::string out;
     const std::uint8_t* data = nullptr;
     while (true) {
@@ -77,7 +78,7 @@ class TestClient {
       out.append(reinterpret_cast<const char*>(data), static_cast<std::size_t>(size));
     }
   }
-  void Listen(std::string_view bytes) {
+  void Receive(std::string_view bytes) {
     const ssize_t used = nghttp2_session_mem_recv(
         session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
     EXPECT_EQ(used, static_cast<ssize_t>(bytes.size())) << nghttp2_strerror(static_cast<int>(used));
@@ -167,7 +168,7 @@ class TestClient {
   std::map<std::int32_t, Body> bodies_;
 };
 
-// Frames as bytes, for what nghttp2 would not do.
+// Frames as bytes, for cases that nghttp2 does not produce.
 std::string Frame(std::uint8_t type, std::uint8_t flags, std::uint32_t stream,
                   std::string_view payload) {
   std::string frame;
@@ -183,44 +184,46 @@ std::string Frame(std::uint8_t type, std::uint8_t flags, std::uint32_t stream,
 }
 
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-// GET / of authority "a", by HPACK's static table.
+// GET / with authority "a", encoded with HPACK's static table.
 constexpr std::string_view kGetBlock("\x82\x84\x87\x41\x01\x61", 6);
 
-std::string Greeting() { return std::string(kPreface) + Frame(NGHTTP2_SETTINGS, 0, 0, ""); }
+std::string PrefaceAndSettings() {
+  return std::string(kPreface) + Frame(NGHTTP2_SETTINGS, 0, 0, "");
+}
 
-// A server and a client that hear each other when they are told to.
-struct Conversation {
+// A server and a client that exchange bytes when the test calls RunUntilIdle().
+struct ServerAndClient {
   static constexpr std::size_t kMaxBodyBytes = std::size_t{4} * 1024 * 1024;
 
-  explicit Conversation(ServerOptions options = {}, std::size_t max_body_bytes = kMaxBodyBytes,
-                        bool manual_window = false)
+  explicit ServerAndClient(ServerOptions options = {}, std::size_t max_body_bytes = kMaxBodyBytes,
+                           bool manual_window = false)
       : connection(std::move(options), max_body_bytes),
         codec(connection.context(), connection.now()),
         client(manual_window) {}
 
-  // Both talk until neither has anything left to say.
-  void Talk() {
+  // Passes bytes between both until neither has any left.
+  void RunUntilIdle() {
     for (;;) {
-      const std::string asked = client.Talk();
-      received += asked.size();
-      if (!asked.empty()) codec.Receive(asked, connection.now());
-      const std::string answered = connection.Send(codec);
-      if (!answered.empty()) client.Listen(answered);
-      if (asked.empty() && answered.empty() && !codec.has_more_work()) return;
+      const std::string requests = client.TakeOutput();
+      received += requests.size();
+      if (!requests.empty()) codec.Receive(requests, connection.now());
+      const std::string responses = connection.Send(codec);
+      if (!responses.empty()) client.Receive(responses);
+      if (requests.empty() && responses.empty() && !codec.has_more_work()) return;
     }
   }
-  // For raw bytes of a client that nghttp2 would refuse to be.
+  // For raw bytes that a client on nghttp2 would not send.
   void Receive(std::string_view bytes) { codec.Receive(bytes, connection.now()); }
   void Wait(std::chrono::nanoseconds time) {
     connection.clock.Advance(time);
     codec.Tick(connection.now());
   }
-  // The code of the GOAWAY among what the server has to say.
+  // The error code of the GOAWAY in the server's output.
   std::optional<std::uint32_t> GoAway() {
-    const std::string said = connection.Send(codec);
-    for (std::size_t i = 0; i + 9 <= said.size();) {
+    const std::string output = connection.Send(codec);
+    for (std::size_t i = 0; i + 9 <= output.size();) {
       const auto byte = [&](std::size_t at) {
-        return static_cast<std::uint32_t>(static_cast<unsigned char>(said.at(i + at)));
+        return static_cast<std::uint32_t>(static_cast<unsigned char>(output.at(i + at)));
       };
       if (byte(3) == NGHTTP2_GOAWAY)
         return (byte(13) << 24U) | (byte(14) << 16U) | (byte(15) << 8U) | byte(16);
@@ -228,7 +231,7 @@ struct Conversation {
     }
     return std::nullopt;
   }
-  void ExpectCut(std::uint32_t code) {
+  void ExpectTerminated(std::uint32_t code) {
     EXPECT_EQ(GoAway(), code);
     EXPECT_TRUE(codec.finished());
     EXPECT_FALSE(codec.fault().empty());
@@ -237,19 +240,19 @@ struct Conversation {
   FakeConnection connection;
   Http2Server codec;
   TestClient client;
-  std::size_t received = 0;  // bytes of the client
+  std::size_t received = 0;  // bytes that the client has sent
 };
 
-TEST(Http2Server, HandsOverTheMessageWithoutWhatBelongsToTheConnection) {
-  Conversation c;
-  const std::int32_t id = c.client.Ask("POST", "/api/v1/events?dryRun=All",
-                                       {{"content-type", "application/json"},
-                                        {"te", "trailers"},
-                                        {"x-two", "a"},
-                                        {"x-two", "b"},
-                                        {"content-length", "2"}},
-                                       "{}");
-  c.Talk();
+TEST(Http2Server, DispatchesRequestsWithoutFieldsOfTheConnection) {
+  ServerAndClient c;
+  const std::int32_t id = c.client.SendRequest("POST", "/api/v1/events?dryRun=All",
+                                               {{"content-type", "application/json"},
+                                                {"te", "trailers"},
+                                                {"x-two", "a"},
+                                                {"x-two", "b"},
+                                                {"content-length", "2"}},
+                                               "{}");
+  c.RunUntilIdle();
   ASSERT_EQ(c.connection.requests.size(), 1U);
   auto [request, responder] = c.connection.Take();
   EXPECT_EQ(request.method, "POST");
@@ -262,7 +265,7 @@ TEST(Http2Server, HandsOverTheMessageWithoutWhatBelongsToTheConnection) {
   responder->Send({.status = 201,
                    .headers = {{"content-type", "text/plain"}, {"connection", "close"}},
                    .body = "made"});
-  c.Talk();
+  c.RunUntilIdle();
   const TestClient::Reply& reply = c.client.reply(id);
   EXPECT_EQ(reply.status, "201");
   EXPECT_EQ(reply.headers, (Headers{{"content-type", "text/plain"},
@@ -274,21 +277,21 @@ TEST(Http2Server, HandsOverTheMessageWithoutWhatBelongsToTheConnection) {
   EXPECT_EQ(c.connection.counters->streams, 0U);
 }
 
-TEST(Http2Server, ReadsWhatComesByteByByte) {
-  Conversation c;
-  c.client.Ask("POST", "/", {}, "hello");
-  for (const char byte : c.client.Talk()) c.Receive({&byte, 1});
-  c.Talk();
+TEST(Http2Server, ReadsRequestsByteByByte) {
+  ServerAndClient c;
+  c.client.SendRequest("POST", "/", {}, "hello");
+  for (const char byte : c.client.TakeOutput()) c.Receive({&byte, 1});
+  c.RunUntilIdle();
   ASSERT_EQ(c.connection.requests.size(), 1U);
   EXPECT_EQ(c.connection.Take().request.body, "hello");
 }
 
-TEST(Http2Server, AnswersAThousandStreamsInAnyOrder) {
-  Conversation c;
-  c.Talk();
+TEST(Http2Server, RespondsToAThousandStreamsInAnyOrder) {
+  ServerAndClient c;
+  c.RunUntilIdle();
   std::vector<std::int32_t> ids;
-  for (int i = 0; i < 1000; ++i) ids.push_back(c.client.Ask("GET", fmt::format("/{}", i)));
-  c.Talk();
+  for (int i = 0; i < 1000; ++i) ids.push_back(c.client.SendRequest("GET", fmt::format("/{}", i)));
+  c.RunUntilIdle();
   ASSERT_EQ(c.connection.requests.size(), 1000U);
   EXPECT_EQ(c.connection.counters->streams, 1000U);
   while (!c.connection.requests.empty()) {
@@ -296,19 +299,19 @@ TEST(Http2Server, AnswersAThousandStreamsInAnyOrder) {
     c.connection.requests.pop_back();
     responder->Send({.body = request.target});
   }
-  EXPECT_EQ(c.connection.wake_ups, 1) << "many answers cost one wake-up";
-  c.Talk();
+  EXPECT_EQ(c.connection.wake_ups, 1) << "many responses cost one wake-up";
+  c.RunUntilIdle();
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(c.client.reply(ids.at(static_cast<std::size_t>(i))).body, fmt::format("/{}", i));
   }
   EXPECT_EQ(c.connection.counters->streams, 0U);
 }
 
-TEST(Http2Server, RefusesStreamsOverTheBoundAndServesTheOthers) {
+TEST(Http2Server, RejectsStreamsOverTheLimitAndServesTheOthers) {
   ServerOptions options;
   options.max_streams = 2;
-  Conversation c(options);
-  c.Receive(Greeting());  // a client that has not seen our SETTINGS
+  ServerAndClient c(options);
+  c.Receive(PrefaceAndSettings());  // a client that has not received the SETTINGS of the server
   for (const std::uint32_t id : {1U, 3U, 5U})
     c.Receive(
         Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, id, kGetBlock));
@@ -318,22 +321,22 @@ TEST(Http2Server, RefusesStreamsOverTheBoundAndServesTheOthers) {
 }
 
 TEST(Http2Server, CarriesLargeBodiesBothWays) {
-  Conversation c;
+  ServerAndClient c;
   std::string body;
   for (int i = 0; body.size() < 3'000'000; ++i) body += fmt::format("{} ", i);
-  const std::int32_t id = c.client.Ask("PUT", "/", {}, body);
-  c.Talk();
+  const std::int32_t id = c.client.SendRequest("PUT", "/", {}, body);
+  c.RunUntilIdle();
   ASSERT_EQ(c.connection.requests.size(), 1U);
   auto [request, responder] = c.connection.Take();
   EXPECT_EQ(request.body, body);
   responder->Send({.body = request.body});
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(id).body, body);
   EXPECT_TRUE(c.client.reply(id).ended);
 }
 
-// A conversation whose handler keeps the heads and reads no body by itself.
-struct HeadsOnly : Conversation {
+// A conversation whose handler keeps the heads and does not read bodies.
+struct HeadsOnly : ServerAndClient {
   HeadsOnly() {
     connection.handler = [this](Request request, const Peer&,
                                 std::shared_ptr<Responder> responder) {
@@ -354,123 +357,123 @@ struct HeadsOnly : Conversation {
 TEST(Http2Server, ReadsABodyWhenTheHandlerAsksForIt) {
   HeadsOnly c;
   const std::string body(900'000, 'x');
-  const std::int32_t id = c.client.Ask("PUT", "/", {}, body);
-  c.Talk();
-  ASSERT_EQ(c.connection.requests.size(), 1U) << "the head is there";
+  const std::int32_t id = c.client.SendRequest("PUT", "/", {}, body);
+  c.RunUntilIdle();
+  ASSERT_EQ(c.connection.requests.size(), 1U) << "the head was dispatched";
   const auto [request, responder] = c.connection.Take();
   EXPECT_EQ(request.body, "");
   c.ReadBody(*responder, 1'000'000);
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.bodies, std::vector<std::string>{body});
   responder->Send({});
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_TRUE(c.client.reply(id).ended);
 }
 
-TEST(Http2Server, BodiesThatNobodyAsksForTakeNoMoreThanTheWindowOfTheConnection) {
+TEST(Http2Server, UnwantedBodiesUseNoMoreThanTheWindowOfTheConnection) {
   HeadsOnly c;
   const std::string body(900'000, 'x');
-  for (int i = 0; i < 100; ++i) c.client.Ask("PUT", "/", {}, body);
-  c.Talk();
+  for (int i = 0; i < 100; ++i) c.client.SendRequest("PUT", "/", {}, body);
+  c.RunUntilIdle();
   EXPECT_EQ(c.connection.requests.size(), 100U);
   EXPECT_LE(c.received, Http2Server::kConnectionWindowBytes + 100'000);
-  // Those that are refused by their heads leave the room to others.
+  // Requests that are rejected by their heads free the window for others.
   while (c.connection.requests.size() > 1) c.connection.Take().responder->Send({.status = 401});
-  c.Talk();
+  c.RunUntilIdle();
   const auto [request, responder] = c.connection.Take();
   c.ReadBody(*responder, 1'000'000);
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.bodies, std::vector<std::string>{body});
 }
 
-TEST(Http2Server, AsksForRoomBeforeItReadsABody) {
+TEST(Http2Server, ReservesMemoryBeforeItReadsABody) {
   HeadsOnly c;
-  const std::int32_t id = c.client.Ask("PUT", "/", {{"content-length", "5"}}, "abcde");
-  c.Talk();
+  const std::int32_t id = c.client.SendRequest("PUT", "/", {{"content-length", "5"}}, "abcde");
+  c.RunUntilIdle();
   const auto [request, responder] = c.connection.Take();
   std::size_t asked = 0;
   c.ReadBody(*responder, 100, [&asked](std::size_t bytes) {
     asked = bytes;
     return false;
   });
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(asked, 5U);
-  ASSERT_EQ(c.bodies.size(), 1U) << "the handler knows that there is no room";
+  ASSERT_EQ(c.bodies.size(), 1U) << "the handler was notified that there is no room";
   responder->Send({.status = 429});
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(id).status, "429");
 }
 
-TEST(Http2Server, ReportsABodyThatNeverComes) {
+TEST(Http2Server, ReportsABodyThatNeverArrives) {
   HeadsOnly c;
-  const std::int32_t id = c.client.Ask("PUT", "/", {}, std::string(900'000, 'x'));
-  c.Talk();
+  const std::int32_t id = c.client.SendRequest("PUT", "/", {}, std::string(900'000, 'x'));
+  c.RunUntilIdle();
   const auto [request, responder] = c.connection.Take();
   nghttp2_submit_rst_stream(c.client.session(), NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
-  c.Talk();
+  c.RunUntilIdle();
   c.ReadBody(*responder, 1'000'000);
   EXPECT_EQ(c.bodies.size(), 1U);
 }
 
-struct RefusalCase {
+struct RejectionCase {
   const char* why;
   Headers headers;
   std::string body;
   std::string status;
 };
 
-TEST(Http2Server, RefusesWithTheRightStatusAndGoesOn) {
+TEST(Http2Server, RejectsWithTheRightStatusAndKeepsTheConnection) {
   ServerOptions options;
   options.max_header_bytes = 1000;
   options.max_header_fields = 10;
   Headers many;
   for (int i = 0; i < 7; ++i) many.Add("a", "b");
-  const RefusalCase cases[] = {
-      {"announced body over the bound", {{"content-length", "101"}}, std::string(101, 'x'), "413"},
-      {"body over the bound", {}, std::string(101, 'x'), "413"},
-      {"head over the bound", {{"a", std::string(1000, 'x')}}, "", "431"},
+  const RejectionCase cases[] = {
+      {"announced body over the limit", {{"content-length", "101"}}, std::string(101, 'x'), "413"},
+      {"body over the limit", {}, std::string(101, 'x'), "413"},
+      {"head over the limit", {{"a", std::string(1000, 'x')}}, "", "431"},
       {"many small fields", many, "", "431"},
   };
-  for (const RefusalCase& refusal : cases) {
-    SCOPED_TRACE(refusal.why);
-    Conversation c(options, 100);
-    const std::int32_t id = c.client.Ask("POST", "/", refusal.headers, refusal.body);
-    c.Talk();
+  for (const RejectionCase& rejection : cases) {
+    SCOPED_TRACE(rejection.why);
+    ServerAndClient c(options, 100);
+    const std::int32_t id = c.client.SendRequest("POST", "/", rejection.headers, rejection.body);
+    c.RunUntilIdle();
     EXPECT_TRUE(c.connection.requests.empty());
-    EXPECT_EQ(c.client.reply(id).status, refusal.status);
+    EXPECT_EQ(c.client.reply(id).status, rejection.status);
     EXPECT_TRUE(c.client.reply(id).ended);
     EXPECT_EQ(c.client.goaway, std::nullopt);
-    c.client.Ask("GET", "/next");
-    c.Talk();
+    c.client.SendRequest("GET", "/next");
+    c.RunUntilIdle();
     ASSERT_EQ(c.connection.requests.size(), 1U);
     EXPECT_EQ(c.connection.Take().request.target, "/next");
   }
 }
 
-TEST(Http2Server, TellsWhoSendsTooLongABodyToStop) {
-  Conversation c({}, 100);
-  const std::int32_t id = c.client.Ask("POST", "/", {}, std::string(1'000'000, 'x'));
-  c.Talk();
+TEST(Http2Server, ResetsAStreamWhoseBodyIsTooLong) {
+  ServerAndClient c({}, 100);
+  const std::int32_t id = c.client.SendRequest("POST", "/", {}, std::string(1'000'000, 'x'));
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(id).status, "413");
-  EXPECT_FALSE(c.client.reply(id).closed) << "it should see the answer first";
+  EXPECT_FALSE(c.client.reply(id).closed) << "the client should get the response first";
   c.Wait(Http2Server::kResetDelay);
-  c.Talk();
-  EXPECT_TRUE(c.client.reply(id).closed) << "by RST_STREAM, for the client was not done";
+  c.RunUntilIdle();
+  EXPECT_TRUE(c.client.reply(id).closed) << "by RST_STREAM, because the request was not complete";
   EXPECT_EQ(c.client.reply(id).code, static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
 }
 
-TEST(Http2Server, TakesWhatIsJustWithinTheBounds) {
+TEST(Http2Server, AcceptsRequestsJustWithinTheLimits) {
   ServerOptions options;
   options.max_header_fields = 5;  // four of them are HTTP/2's own
-  Conversation c(options, 100);
-  c.client.Ask("POST", "/", {{"a", "b"}}, std::string(100, 'x'));
-  c.Talk();
+  ServerAndClient c(options, 100);
+  c.client.SendRequest("POST", "/", {{"a", "b"}}, std::string(100, 'x'));
+  c.RunUntilIdle();
   EXPECT_EQ(c.connection.requests.size(), 1U);
 }
 
-TEST(Http2Server, RefusesTunnels) {
-  Conversation c;
-  c.Receive(Greeting());
+TEST(Http2Server, RejectsConnect) {
+  ServerAndClient c;
+  c.Receive(PrefaceAndSettings());
   // :method CONNECT and :authority only.
   c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1,
                   std::string("\x02\x07"
@@ -482,35 +485,35 @@ TEST(Http2Server, RefusesTunnels) {
 }
 
 TEST(Http2Server, HeadHasTheLengthButNotTheBody) {
-  Conversation c;
-  const std::int32_t id = c.client.Ask("HEAD", "/");
-  c.Talk();
+  ServerAndClient c;
+  const std::int32_t id = c.client.SendRequest("HEAD", "/");
+  c.RunUntilIdle();
   c.connection.Take().responder->Send({.body = "12345"});
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(id).headers.Get("content-length"), "5");
   EXPECT_EQ(c.client.reply(id).body, "");
   EXPECT_TRUE(c.client.reply(id).ended);
 }
 
-TEST(Http2Server, SaysContinueToWhoWaitsForIt) {
-  Conversation c;
-  c.Talk();
-  const std::int32_t id = c.client.Ask("POST", "/", {{"expect", "100-continue"}}, "x");
-  const std::string asked = c.client.Talk();
-  constexpr std::size_t kBody = 9 + 1;  // a frame with one byte, which the client holds back
-  c.Receive(asked.substr(0, asked.size() - kBody));
-  c.client.Listen(c.connection.Send(c.codec));
-  c.Receive(asked.substr(asked.size() - kBody));
-  c.Talk();
+TEST(Http2Server, SendsContinueIfTheClientExpectsIt) {
+  ServerAndClient c;
+  c.RunUntilIdle();
+  const std::int32_t id = c.client.SendRequest("POST", "/", {{"expect", "100-continue"}}, "x");
+  const std::string requests = c.client.TakeOutput();
+  constexpr std::size_t kBody = 9 + 1;  // a frame with one byte, which the client does not send yet
+  c.Receive(requests.substr(0, requests.size() - kBody));
+  c.client.Receive(c.connection.Send(c.codec));
+  c.Receive(requests.substr(requests.size() - kBody));
+  c.RunUntilIdle();
   c.connection.Take().responder->Send({});
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(id).statuses, (std::vector<std::string>{"100", "200"}));
 }
 
 TEST(Http2Server, IgnoresTrailers) {
-  Conversation c;
-  c.client.Ask("POST", "/", {}, "body", {{"x-trailer", "1"}});
-  c.Talk();
+  ServerAndClient c;
+  c.client.SendRequest("POST", "/", {}, "body", {{"x-trailer", "1"}});
+  c.RunUntilIdle();
   ASSERT_EQ(c.connection.requests.size(), 1U);
   const Request request = c.connection.Take().request;
   EXPECT_EQ(request.body, "body");
@@ -518,87 +521,87 @@ TEST(Http2Server, IgnoresTrailers) {
 }
 
 TEST(Http2Server, StreamsAndFlushesTheHeadAtOnce) {
-  Conversation c;
-  const std::int32_t id = c.client.Ask("GET", "/watch");
-  c.Talk();
+  ServerAndClient c;
+  const std::int32_t id = c.client.SendRequest("GET", "/watch");
+  c.RunUntilIdle();
   auto [request, responder] = c.connection.Take();
   responder->Start({});
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(id).status, "200");
   EXPECT_FALSE(c.client.reply(id).ended);
   EXPECT_EQ(responder->Write(MakeChunk("one")), 3U);
   EXPECT_EQ(responder->Write(MakeChunk("two")), 6U);
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(id).body, "onetwo");
   EXPECT_EQ(responder->queued(), 0U);
   responder->End();
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_TRUE(c.client.reply(id).ended);
   EXPECT_EQ(c.client.reply(id).code, 0U);
 }
 
-TEST(Http2Server, KeepsInTheQueueWhatThePeerDoesNotReadAndGivesItUpInTheEnd) {
-  Conversation c({}, Conversation::kMaxBodyBytes, /*manual_window=*/true);
-  const std::int32_t id = c.client.Ask("GET", "/watch");
-  c.Talk();
+TEST(Http2Server, KeepsUnreadBytesInTheQueueAndResetsTheStreamInTheEnd) {
+  ServerAndClient c({}, ServerAndClient::kMaxBodyBytes, /*manual_window=*/true);
+  const std::int32_t id = c.client.SendRequest("GET", "/watch");
+  c.RunUntilIdle();
   auto [request, responder] = c.connection.Take();
   int drained = 0;
   int closed = 0;
   responder->Observe([&] { ++drained; }, [&] { ++closed; });
   responder->Start({});
   responder->Write(MakeChunk(std::string(100'000, 'x')));
-  c.Talk();
+  c.RunUntilIdle();
   constexpr std::size_t kClientWindow = 65'535;
   EXPECT_EQ(c.client.reply(id).body.size(), kClientWindow);
   EXPECT_EQ(responder->queued(), 100'000 - kClientWindow);
   EXPECT_EQ(drained, 0);
 
-  // Reading a little starts the time anew.
+  // Reading a little restarts the timeout.
   c.Wait(seconds(29));
   nghttp2_session_consume(c.client.session(), id, kClientWindow);
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(responder->queued(), 0U);
   EXPECT_EQ(drained, 1);
   c.Wait(seconds(60));
-  EXPECT_EQ(closed, 0) << "nothing is queued, so nobody is slow";
+  EXPECT_EQ(closed, 0) << "nothing is queued, so the client is not slow";
 
   responder->Write(MakeChunk(std::string(100'000, 'x')));
-  c.Talk();
+  c.RunUntilIdle();
   c.Wait(milliseconds(29'999));
   EXPECT_EQ(closed, 0);
   c.Wait(milliseconds(1));
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(closed, 1);
   EXPECT_EQ(c.client.reply(id).code, static_cast<std::uint32_t>(NGHTTP2_CANCEL));
   EXPECT_EQ(c.connection.group->streamed_bytes, 0U);
 }
 
-// A client that has asked for a list of 300,000 bytes, has taken the first 65,535 of it, and lets
-// more through only when told.
+// A client that has requested a list of 300,000 bytes, has received the first 65,535, and opens the
+// window only when the test does.
 struct SlowReader {
   explicit SlowReader(ResponseHead head = {.finite = true})
-      : c({}, Conversation::kMaxBodyBytes, /*manual_window=*/true) {
-    id = c.client.Ask("GET", "/list");
-    c.Talk();
+      : c({}, ServerAndClient::kMaxBodyBytes, /*manual_window=*/true) {
+    id = c.client.SendRequest("GET", "/list");
+    c.RunUntilIdle();
     responder = c.connection.Take().responder;
     responder->Start(std::move(head));
     responder->Write(MakeChunk(std::string(300'000, 'x')));
     responder->End();
-    c.Talk();
+    c.RunUntilIdle();
   }
   // Opens the window of the stream or, with 0, of the connection.
   void Open(std::int32_t window, std::int32_t bytes) {
     nghttp2_submit_window_update(c.client.session(), NGHTTP2_FLAG_NONE, window, bytes);
-    c.Talk();
+    c.RunUntilIdle();
   }
-  // A client that is alive.
+  // Shows that the client is alive.
   void Ping() {
     nghttp2_submit_ping(c.client.session(), NGHTTP2_FLAG_NONE, nullptr);
-    c.Talk();
+    c.RunUntilIdle();
   }
   bool reset() { return c.client.reply(id).closed && !c.client.reply(id).ended; }
 
-  Conversation c;
+  ServerAndClient c;
   std::int32_t id = 0;
   std::shared_ptr<Responder> responder;
 };
@@ -615,8 +618,8 @@ TEST(Http2Server, AListWhoseWindowIsOpenedByteByByteIsReset) {
     EXPECT_FALSE(reader.reset());
   }
   reader.c.Wait(seconds(10));
-  reader.c.Talk();
-  // The first window is that in which the list began, with its 65,535 bytes.
+  reader.c.RunUntilIdle();
+  // The first period is the one in which the list began, with its 65,535 bytes.
   EXPECT_FALSE(reader.reset());
   for (int waited = 10; waited <= 30; waited += 10) {
     reader.Open(reader.id, 1);
@@ -627,11 +630,11 @@ TEST(Http2Server, AListWhoseWindowIsOpenedByteByByteIsReset) {
   EXPECT_TRUE(reader.reset());
   EXPECT_EQ(reader.c.client.reply(reader.id).code, static_cast<std::uint32_t>(NGHTTP2_CANCEL));
   EXPECT_EQ(reader.c.connection.group->whole_bytes, 0U);
-  // The connection goes on.
+  // The connection stays open.
   EXPECT_EQ(reader.c.client.goaway, std::nullopt);
 }
 
-TEST(Http2Server, AConnectionWhoseWindowIsOpenedByteByByteIsCut) {
+TEST(Http2Server, TerminatesAConnectionWhoseWindowIsOpenedByteByByte) {
   SlowReader reader;
   reader.Open(reader.id, kPlenty);
   for (int waited = 10; waited <= 60; waited += 10) {
@@ -643,7 +646,7 @@ TEST(Http2Server, AConnectionWhoseWindowIsOpenedByteByByteIsCut) {
   EXPECT_EQ(reader.c.client.goaway, static_cast<std::uint32_t>(NGHTTP2_ENHANCE_YOUR_CALM));
 }
 
-TEST(Http2Server, AListThatIsNeverReadIsResetWhateverElseThePeerSays) {
+TEST(Http2Server, AListThatIsNeverReadIsResetAlthoughTheClientSendsFrames) {
   SlowReader reader;
   reader.Open(0, kPlenty);
   for (int waited = 10; waited <= 30; waited += 10) {
@@ -654,7 +657,7 @@ TEST(Http2Server, AListThatIsNeverReadIsResetWhateverElseThePeerSays) {
   EXPECT_TRUE(reader.reset());
 }
 
-TEST(Http2Server, AListIsServedAtTheLowestRate) {
+TEST(Http2Server, AListIsSentAtTheMinimumRate) {
   SlowReader reader;
   while (reader.responder->queued() > 0) {
     for (int second = 0; second < 30; ++second) {
@@ -680,37 +683,37 @@ TEST(Http2Server, AWatchMayBeReadSlowly) {
 }
 
 TEST(Http2Server, AListThatTheServerIsSlowToWriteIsNotReset) {
-  Conversation c;
-  const std::int32_t id = c.client.Ask("GET", "/list");
-  c.Talk();
+  ServerAndClient c;
+  const std::int32_t id = c.client.SendRequest("GET", "/list");
+  c.RunUntilIdle();
   const std::shared_ptr<Responder> responder = c.connection.Take().responder;
   responder->Start({.finite = true});
   for (int waited = 0; waited < 120; waited += 20) {
     responder->Write(MakeChunk("x"));
-    c.Talk();
+    c.RunUntilIdle();
     c.Wait(seconds(20));
   }
   responder->End();
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_TRUE(c.client.reply(id).ended);
 }
 
-TEST(Http2Server, AStreamThatIsNotReadDoesNotHoldBackOthers) {
-  Conversation c({}, Conversation::kMaxBodyBytes, /*manual_window=*/true);
-  const std::int32_t slow = c.client.Ask("GET", "/slow");
-  c.Talk();
+TEST(Http2Server, AStreamThatIsNotReadDoesNotDelayOthers) {
+  ServerAndClient c({}, ServerAndClient::kMaxBodyBytes, /*manual_window=*/true);
+  const std::int32_t slow = c.client.SendRequest("GET", "/slow");
+  c.RunUntilIdle();
   auto first = c.connection.Take();
   first.responder->Start({});
   first.responder->Write(MakeChunk(std::string(60'000, 'x')));
-  c.Talk();
+  c.RunUntilIdle();
   // The client reads the connection, but not this stream.
   nghttp2_session_consume_connection(c.client.session(), 60'000);
   first.responder->Write(MakeChunk(std::string(60'000, 'x')));
-  const std::int32_t quick = c.client.Ask("GET", "/quick");
-  c.Talk();
+  const std::int32_t quick = c.client.SendRequest("GET", "/quick");
+  c.RunUntilIdle();
   nghttp2_session_consume_connection(c.client.session(), 5'535);
   c.connection.Take().responder->Send({.body = "here"});
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(quick).body, "here");
   EXPECT_EQ(c.client.reply(slow).body.size(), 65'535U);
 }
@@ -718,77 +721,77 @@ TEST(Http2Server, AStreamThatIsNotReadDoesNotHoldBackOthers) {
 TEST(Http2Server, RequestsWaitWhileTooMuchIsUnread) {
   ServerOptions options;
   options.max_queued_bytes = 100'000;
-  Conversation c(options, Conversation::kMaxBodyBytes, /*manual_window=*/true);
-  const std::int32_t first = c.client.Ask("GET", "/list");
-  c.Talk();
+  ServerAndClient c(options, ServerAndClient::kMaxBodyBytes, /*manual_window=*/true);
+  const std::int32_t first = c.client.SendRequest("GET", "/list");
+  c.RunUntilIdle();
   c.connection.Take().responder->Send({.body = std::string(200'000, 'x')});
-  c.Talk();
-  c.client.Ask("GET", "/next");
-  c.Talk();
+  c.RunUntilIdle();
+  c.client.SendRequest("GET", "/next");
+  c.RunUntilIdle();
   EXPECT_TRUE(c.connection.requests.empty());
   for (int i = 0; i < 4; ++i) {
     const std::size_t unread = c.client.reply(first).body.size();
     nghttp2_session_consume(c.client.session(), first, unread);
     c.client.reply(first).body.clear();
-    c.Talk();
+    c.RunUntilIdle();
   }
   ASSERT_EQ(c.connection.requests.size(), 1U);
   EXPECT_EQ(c.connection.Take().request.target, "/next");
 }
 
-TEST(Http2Server, ARequestThatWaitedIsAnsweredWhenAnotherIsGivenUp) {
+TEST(Http2Server, AWaitingRequestIsDispatchedWhenAnotherIsReset) {
   ServerOptions options;
   options.max_queued_bytes = 10'000;
-  Conversation c(options, Conversation::kMaxBodyBytes, /*manual_window=*/true);
+  ServerAndClient c(options, ServerAndClient::kMaxBodyBytes, /*manual_window=*/true);
   c.connection.handler = [](const Request& request, const Peer&,
                             const std::shared_ptr<Responder>& responder) {
     responder->Send({.body = request.target == "/long" ? std::string(200'000, 'x') : "short"});
   };
-  const std::int32_t unread = c.client.Ask("GET", "/long");
-  const std::int32_t waiting = c.client.Ask("GET", "/short");
-  c.Talk();
+  const std::int32_t unread = c.client.SendRequest("GET", "/long");
+  const std::int32_t waiting = c.client.SendRequest("GET", "/short");
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(waiting).status, "");
   nghttp2_submit_rst_stream(c.client.session(), NGHTTP2_FLAG_NONE, unread, NGHTTP2_CANCEL);
   nghttp2_session_consume_connection(c.client.session(), 65'535);
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(waiting).body, "short");
 }
 
-TEST(Http2Server, StreamsThatKeepToTheirShareAreNotCut) {
+TEST(Http2Server, StreamsWithinTheirShareAreNotTerminated) {
   ServerOptions options;
   options.max_queued_bytes = 100'000;
-  Conversation c(options, Conversation::kMaxBodyBytes, /*manual_window=*/true);
+  ServerAndClient c(options, ServerAndClient::kMaxBodyBytes, /*manual_window=*/true);
   constexpr std::size_t kStreams = 20;
   std::vector<std::shared_ptr<Responder>> streams;
   for (std::size_t i = 0; i < kStreams; ++i) {
-    c.client.Ask("GET", "/watch");
-    c.Talk();
+    c.client.SendRequest("GET", "/watch");
+    c.RunUntilIdle();
     streams.push_back(c.connection.Take().responder);
     streams.back()->Start({});
   }
   EXPECT_EQ(streams.front()->fair_share(), 100'000U / 2 / kStreams);
-  // Nobody reads: at first the windows of HTTP/2 take some of it.
+  // The client does not read: at first the windows of HTTP/2 take some of it.
   for (int i = 0; i < 1000; ++i) {
     for (const auto& stream : streams) {
       if (stream->queued() < stream->fair_share()) stream->Write(MakeChunk(std::string(700, 'x')));
     }
-    c.Talk();
+    c.RunUntilIdle();
   }
   for (const auto& stream : streams) EXPECT_GE(stream->queued(), stream->fair_share());
   EXPECT_FALSE(c.connection.group->overflow);
 
-  // Who has gone leaves its share to the others.
+  // A stream that has ended leaves its share to the others.
   while (streams.size() > 1) streams.pop_back();
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(streams.front()->fair_share(), 50'000U);
 }
 
-TEST(Http2Server, OnePieceOfAStreamIsTakenWhateverItsSize) {
+TEST(Http2Server, OnePieceOfAStreamOfAnySizeIsAccepted) {
   ServerOptions options;
   options.max_queued_bytes = 10'000;
-  Conversation c(options, Conversation::kMaxBodyBytes, /*manual_window=*/true);
-  c.client.Ask("GET", "/watch");
-  c.Talk();
+  ServerAndClient c(options, ServerAndClient::kMaxBodyBytes, /*manual_window=*/true);
+  c.client.SendRequest("GET", "/watch");
+  c.RunUntilIdle();
   const auto stream = c.connection.Take().responder;
   stream->Start({});
   EXPECT_EQ(stream->Write(MakeChunk(std::string(100'000, 'x'))), 100'000U);
@@ -798,28 +801,28 @@ TEST(Http2Server, OnePieceOfAStreamIsTakenWhateverItsSize) {
 }
 
 TEST(Http2Server, AnAbortedStreamEndsWithAnError) {
-  Conversation c;
-  const std::int32_t before = c.client.Ask("GET", "/before");
-  const std::int32_t during = c.client.Ask("GET", "/during");
-  const std::int32_t dropped = c.client.Ask("GET", "/dropped");
-  const std::int32_t never = c.client.Ask("GET", "/never");
-  c.Talk();
+  ServerAndClient c;
+  const std::int32_t before = c.client.SendRequest("GET", "/before");
+  const std::int32_t during = c.client.SendRequest("GET", "/during");
+  const std::int32_t dropped = c.client.SendRequest("GET", "/dropped");
+  const std::int32_t never = c.client.SendRequest("GET", "/never");
+  c.RunUntilIdle();
   c.connection.Take().responder->Abort();
   {
     auto [request, responder] = c.connection.Take();
     responder->Start({});
     responder->Write(MakeChunk("part"));
-    c.Talk();
+    c.RunUntilIdle();
     responder->Abort();
-    c.Talk();
+    c.RunUntilIdle();
   }
   {
     auto [request, responder] = c.connection.Take();
     responder->Start({});
-    c.Talk();
+    c.RunUntilIdle();
   }
   c.connection.requests.clear();
-  c.Talk();
+  c.RunUntilIdle();
   for (const std::int32_t id : {before, during, dropped}) {
     EXPECT_EQ(c.client.reply(id).code, static_cast<std::uint32_t>(NGHTTP2_INTERNAL_ERROR));
     EXPECT_FALSE(c.client.reply(id).ended);
@@ -829,11 +832,11 @@ TEST(Http2Server, AnAbortedStreamEndsWithAnError) {
   EXPECT_EQ(c.connection.counters->streams, 0U);
 }
 
-TEST(Http2Server, AStreamIsToldThatThePeerHasGone) {
-  Conversation c;
-  const std::int32_t reset = c.client.Ask("GET", "/reset");
-  c.client.Ask("GET", "/eof");
-  c.Talk();
+TEST(Http2Server, AStreamIsNotifiedWhenTheClientDisconnects) {
+  ServerAndClient c;
+  const std::int32_t reset = c.client.SendRequest("GET", "/reset");
+  c.client.SendRequest("GET", "/eof");
+  c.RunUntilIdle();
   std::vector<std::string> closed;
   std::vector<std::shared_ptr<Responder>> responders;
   while (!c.connection.requests.empty()) {
@@ -842,9 +845,9 @@ TEST(Http2Server, AStreamIsToldThatThePeerHasGone) {
     responder->Start({});
     responders.push_back(std::move(responder));
   }
-  c.Talk();
+  c.RunUntilIdle();
   nghttp2_submit_rst_stream(c.client.session(), NGHTTP2_FLAG_NONE, reset, NGHTTP2_CANCEL);
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(closed, std::vector<std::string>{"/reset"});
   c.codec.ReceiveEof(c.connection.now());
   EXPECT_EQ(closed, (std::vector<std::string>{"/reset", "/eof"}));
@@ -852,40 +855,40 @@ TEST(Http2Server, AStreamIsToldThatThePeerHasGone) {
   EXPECT_EQ(responders.back()->Write(MakeChunk("x")), 0U);
 }
 
-TEST(Http2Server, DrainSaysGoawayFinishesRequestsAndTellsStreams) {
-  Conversation c;
-  const std::int32_t whole = c.client.Ask("GET", "/whole");
-  const std::int32_t stream = c.client.Ask("GET", "/stream");
-  c.Talk();
+TEST(Http2Server, DrainSendsGoawayCompletesRequestsAndNotifiesStreams) {
+  ServerAndClient c;
+  const std::int32_t whole = c.client.SendRequest("GET", "/whole");
+  const std::int32_t stream = c.client.SendRequest("GET", "/stream");
+  c.RunUntilIdle();
   auto first = c.connection.Take();
   auto second = c.connection.Take();
   bool closed = false;
   second.responder->Observe(nullptr, [&] { closed = true; });
   second.responder->Start({});
-  c.Talk();
+  c.RunUntilIdle();
   c.codec.Drain(c.connection.now());
   EXPECT_TRUE(closed);
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.goaway, static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
   EXPECT_EQ(c.client.goaway_last, stream);
   EXPECT_FALSE(c.codec.finished());
   second.responder->Write(MakeChunk("bye"));
   second.responder->End();
   first.responder->Send({.body = "done"});
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.reply(whole).body, "done");
   EXPECT_EQ(c.client.reply(stream).body, "bye");
   EXPECT_TRUE(c.codec.finished());
   EXPECT_TRUE(c.codec.fault().empty());
 }
 
-TEST(Http2Server, TakesNoRequestAfterGoaway) {
-  Conversation c;
+TEST(Http2Server, AcceptsNoRequestAfterGoaway) {
+  ServerAndClient c;
   const auto get = [&](std::uint32_t id) {
     c.Receive(
         Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, id, kGetBlock));
   };
-  c.Receive(Greeting());
+  c.Receive(PrefaceAndSettings());
   get(1);
   c.codec.Drain(c.connection.now());
   EXPECT_EQ(c.GoAway(), static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
@@ -896,28 +899,28 @@ TEST(Http2Server, TakesNoRequestAfterGoaway) {
   EXPECT_TRUE(c.codec.finished());
 }
 
-TEST(Http2Server, AnIdleConnectionIsToldToGoAfterItsTime) {
-  Conversation c;
-  c.client.Ask("GET", "/");
-  c.Talk();
+TEST(Http2Server, AnIdleConnectionGetsGoawayAfterTheTimeout) {
+  ServerAndClient c;
+  c.client.SendRequest("GET", "/");
+  c.RunUntilIdle();
   auto received = c.connection.Take();
   c.Wait(std::chrono::hours(1));
-  EXPECT_FALSE(c.codec.finished()) << "an answer may take any time";
+  EXPECT_FALSE(c.codec.finished()) << "a response may take any time";
   received.responder->Send({});
-  c.Talk();
+  c.RunUntilIdle();
   c.Wait(milliseconds(119'999));
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.goaway, std::nullopt);
   c.Wait(milliseconds(1));
-  c.Talk();
+  c.RunUntilIdle();
   EXPECT_EQ(c.client.goaway, static_cast<std::uint32_t>(NGHTTP2_NO_ERROR));
   EXPECT_TRUE(c.codec.finished());
   EXPECT_TRUE(c.codec.fault().empty());
 }
 
-TEST(Http2Server, ABodyThatTakesTooLongIsA408AndHurtsNobodyElse) {
-  Conversation c;
-  c.Receive(Greeting());
+TEST(Http2Server, ABodyThatTakesTooLongIsA408AndOtherStreamsContinue) {
+  ServerAndClient c;
+  c.Receive(PrefaceAndSettings());
   c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kGetBlock));
   c.connection.Send(c.codec);
   c.Wait(milliseconds(29'999));
@@ -931,108 +934,108 @@ TEST(Http2Server, ABodyThatTakesTooLongIsA408AndHurtsNobodyElse) {
   EXPECT_EQ(c.connection.counters->streams, 0U);
 }
 
-TEST(Http2Server, WhoDoesNotGreetIsCut) {
-  Conversation c;
+TEST(Http2Server, TerminatesAConnectionWithoutSettings) {
+  ServerAndClient c;
   c.Receive(kPreface);
   c.Wait(seconds(10));
-  c.ExpectCut(NGHTTP2_SETTINGS_TIMEOUT);
+  c.ExpectTerminated(NGHTTP2_SETTINGS_TIMEOUT);
 }
 
-TEST(Http2Server, AHeadThatTakesTooLongIsCut) {
-  Conversation c;
-  c.Receive(Greeting());
+TEST(Http2Server, TerminatesOnAHeadThatTakesTooLong) {
+  ServerAndClient c;
+  c.Receive(PrefaceAndSettings());
   c.Receive(Frame(NGHTTP2_HEADERS, 0, 1, kGetBlock));
   c.Wait(milliseconds(9'999));
   c.Receive(Frame(NGHTTP2_CONTINUATION, 0, 1, ""));
   EXPECT_EQ(c.GoAway(), std::nullopt);
   c.Wait(milliseconds(1));
-  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+  c.ExpectTerminated(NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-TEST(Http2Server, WhatIsNoHttp2IsCut) {
-  Conversation c;
+TEST(Http2Server, TerminatesOnAnInvalidPreface) {
+  ServerAndClient c;
   c.Receive("PRI * HTTP/1.1\r\nHost: h\r\n\r\n");
-  c.ExpectCut(NGHTTP2_PROTOCOL_ERROR);
+  c.ExpectTerminated(NGHTTP2_PROTOCOL_ERROR);
 }
 
-TEST(Http2Server, ABreachOfTheProtocolIsCut) {
-  Conversation c;
-  c.Receive(Greeting());
+TEST(Http2Server, TerminatesTheConnectionOnAProtocolError) {
+  ServerAndClient c;
+  c.Receive(PrefaceAndSettings());
   c.Receive(Frame(NGHTTP2_DATA, 0, 0, "data without a stream"));
-  c.ExpectCut(NGHTTP2_PROTOCOL_ERROR);
+  c.ExpectTerminated(NGHTTP2_PROTOCOL_ERROR);
 }
 
-// A field of 1,920 bytes that enters HPACK's table, then `times` references of one byte each.
+// A field of 1,920 bytes that is added to HPACK's table, then `times` references of one byte each.
 std::string Bomb(std::size_t times) {
   return std::string("\x40\x01\x61\x7f\x81\x0e", 6) + std::string(1920, 'x') +
          std::string(times, '\xbe');
 }
 
-TEST(Http2Server, AHeadFarOverTheBoundIsCut) {
+TEST(Http2Server, TerminatesOnAHeadFarOverTheLimit) {
   ServerOptions options;
   options.max_header_bytes = 4000;
-  Conversation c(options);
-  c.Receive(Greeting());
+  ServerAndClient c(options);
+  c.Receive(PrefaceAndSettings());
   c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1,
                   std::string(kGetBlock) + Bomb(/*times=*/10'000)));
   EXPECT_TRUE(c.connection.requests.empty());
-  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+  c.ExpectTerminated(NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-TEST(Http2Server, AHeadWhosePayloadTakesTooLongIsCut) {
-  Conversation c;
-  c.Receive(Greeting());
+TEST(Http2Server, TerminatesOnAHeadWhosePayloadTakesTooLong) {
+  ServerAndClient c;
+  c.Receive(PrefaceAndSettings());
   const std::string frame = Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kGetBlock);
   c.Receive(std::string_view(frame).substr(0, frame.size() - 1));
   c.Wait(milliseconds(9'999));
   EXPECT_EQ(c.GoAway(), std::nullopt);
   c.Wait(milliseconds(1));
-  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+  c.ExpectTerminated(NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-TEST(Http2Server, TrailersFarOverTheBoundAreCut) {
+TEST(Http2Server, TerminatesOnTrailersFarOverTheLimit) {
   ServerOptions options;
   options.max_header_bytes = 4000;
-  Conversation c(options);
-  c.Receive(Greeting() + Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kGetBlock));
+  ServerAndClient c(options);
+  c.Receive(PrefaceAndSettings() + Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kGetBlock));
   c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1,
                   Bomb(/*times=*/5)));
   EXPECT_EQ(c.GoAway(), std::nullopt);
   c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 3, kGetBlock));
   c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 3,
                   Bomb(/*times=*/10)));
-  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+  c.ExpectTerminated(NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-// GET / in which :method comes twice: from there on nghttp2 ignores the block.
+// GET / with a second :method: nghttp2 ignores the block from there on.
 const std::string kBrokenBlock = std::string(kGetBlock.substr(0, 1)) + std::string(kGetBlock);
 
-TEST(Http2Server, ABrokenHeadFarOverTheBoundIsCut) {
+TEST(Http2Server, TerminatesOnAnInvalidHeadFarOverTheLimit) {
   ServerOptions options;
   options.max_header_bytes = 4000;
-  Conversation c(options);
-  c.Receive(Greeting());
+  ServerAndClient c(options);
+  c.Receive(PrefaceAndSettings());
   c.Receive(Frame(NGHTTP2_HEADERS, 0, 1, kBrokenBlock));
   c.Receive(Frame(NGHTTP2_CONTINUATION, 0, 1, Bomb(/*times=*/14'000)));
   EXPECT_EQ(c.GoAway(), std::nullopt);
   c.Receive(Frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 1, std::string(1'000, '\xbe')));
-  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+  c.ExpectTerminated(NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-TEST(Http2Server, ABrokenHeadThatTakesTooLongIsCut) {
-  Conversation c;
-  c.Receive(Greeting());
+TEST(Http2Server, TerminatesOnAnInvalidHeadThatTakesTooLong) {
+  ServerAndClient c;
+  c.Receive(PrefaceAndSettings());
   c.Receive(Frame(NGHTTP2_HEADERS, 0, 1, kBrokenBlock));
   c.Wait(milliseconds(9'999));
   c.Receive(Frame(NGHTTP2_CONTINUATION, 0, 1, ""));
   EXPECT_EQ(c.GoAway(), std::nullopt);
   c.Wait(milliseconds(1));
-  c.ExpectCut(NGHTTP2_ENHANCE_YOUR_CALM);
+  c.ExpectTerminated(NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-TEST(Http2Server, AnIdleClientIsNotCutForAnIgnoredHead) {
-  Conversation c;
-  c.Receive(Greeting());
+TEST(Http2Server, AnIdleClientIsNotTerminatedForAnIgnoredHead) {
+  ServerAndClient c;
+  c.Receive(PrefaceAndSettings());
   c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kBrokenBlock));
   c.connection.Send(c.codec);  // RST_STREAM, which crosses a trailer
   c.Receive(
@@ -1047,8 +1050,8 @@ struct ViolationCase {
   std::uint32_t code;
 };
 
-// What nghttp2 would ignore, because it has forgotten the stream or does not look.
-TEST(Http2Server, FramesOnStreamsThatThePeerEndedAreCut) {
+// Frames that nghttp2 ignores, because it has forgotten the stream or does not check them.
+TEST(Http2Server, TerminatesOnFramesOnStreamsThatTheClientEnded) {
   constexpr std::uint8_t kEndHeaders = NGHTTP2_FLAG_END_HEADERS;
   constexpr std::uint8_t kEndAll = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
   const std::string reset = std::string("\0\0\0\x08", 4);
@@ -1083,9 +1086,9 @@ TEST(Http2Server, FramesOnStreamsThatThePeerEndedAreCut) {
   };
   for (const ViolationCase& violation : cases) {
     SCOPED_TRACE(violation.name);
-    Conversation c;
-    c.Receive(Greeting());
-    // Byte by byte, with each request answered at once, so that its stream is closed.
+    ServerAndClient c;
+    c.Receive(PrefaceAndSettings());
+    // Byte by byte, with a response to each request at once, so that its stream is closed.
     for (const char byte : violation.frames) {
       ASSERT_TRUE(c.codec.fault().empty());
       c.Receive({&byte, 1});
@@ -1093,15 +1096,15 @@ TEST(Http2Server, FramesOnStreamsThatThePeerEndedAreCut) {
       if (!c.codec.fault().empty()) break;
       c.connection.Send(c.codec);
     }
-    c.ExpectCut(violation.code);
+    c.ExpectTerminated(violation.code);
   }
 }
 
-TEST(Http2Server, HandsOverOnlySoManyRequestsAtATime) {
-  Conversation c;
-  c.Talk();
-  for (int i = 0; i < 40; ++i) c.client.Ask("GET", "/");
-  c.Receive(c.client.Talk());
+TEST(Http2Server, DispatchesALimitedNumberOfRequestsAtATime) {
+  ServerAndClient c;
+  c.RunUntilIdle();
+  for (int i = 0; i < 40; ++i) c.client.SendRequest("GET", "/");
+  c.Receive(c.client.TakeOutput());
   std::vector<std::size_t> handed_over;
   do {
     c.connection.Send(c.codec);
@@ -1110,10 +1113,10 @@ TEST(Http2Server, HandsOverOnlySoManyRequestsAtATime) {
   EXPECT_EQ(handed_over, (std::vector<std::size_t>{16, 32, 40}));
 }
 
-TEST(Http2Server, DoesNotHandOverARequestThatCameWithItsReset) {
-  Conversation c;
+TEST(Http2Server, DoesNotDispatchARequestThatCameWithItsReset) {
+  ServerAndClient c;
   constexpr std::uint8_t kEndAll = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
-  std::string bytes = Greeting();
+  std::string bytes = PrefaceAndSettings();
   for (std::uint32_t id = 1; id < 200; id += 2) {
     bytes += Frame(NGHTTP2_HEADERS, kEndAll, id, kGetBlock);
     bytes += Frame(NGHTTP2_RST_STREAM, 0, id, std::string("\0\0\0\x08", 4));
@@ -1124,18 +1127,18 @@ TEST(Http2Server, DoesNotHandOverARequestThatCameWithItsReset) {
   EXPECT_FALSE(c.codec.has_more_work());
 }
 
-TEST(Http2Server, RequestsThatComeWithAViolationAreNotHandedOver) {
-  Conversation c;
+TEST(Http2Server, RequestsThatComeWithAViolationAreNotDispatched) {
+  ServerAndClient c;
   constexpr std::uint8_t kEndAll = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
-  c.Receive(Greeting() + Frame(NGHTTP2_HEADERS, kEndAll, 1, kGetBlock) +
+  c.Receive(PrefaceAndSettings() + Frame(NGHTTP2_HEADERS, kEndAll, 1, kGetBlock) +
             Frame(NGHTTP2_HEADERS, kEndAll, 3, kGetBlock) + Frame(NGHTTP2_DATA, 0, 1, "x"));
-  c.ExpectCut(NGHTTP2_STREAM_CLOSED);
+  c.ExpectTerminated(NGHTTP2_STREAM_CLOSED);
   EXPECT_EQ(c.connection.requests.size(), 0U);
 }
 
 TEST(Http2Server, LateFramesOnAStreamThatTheServerResetAreIgnored) {
-  Conversation c;
-  c.Receive(Greeting());
+  ServerAndClient c;
+  c.Receive(PrefaceAndSettings());
   c.Receive(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kBrokenBlock));
   c.connection.Send(c.codec);  // RST_STREAM, which the rest of the request crosses
   c.Receive(Frame(NGHTTP2_DATA, 0, 1, "x"));
@@ -1148,12 +1151,12 @@ TEST(Http2Server, LateFramesOnAStreamThatTheServerResetAreIgnored) {
 struct FloodCase {
   const char* name;
   std::string before;                   // sent once
-  std::string (*frame)(std::uint32_t);  // the n-th of the flood
-  int allowed;                          // so many are taken
+  std::string (*frame)(std::uint32_t);  // frame number n of the flood
+  int allowed;                          // how many are accepted
   std::uint32_t code;
 };
 
-TEST(Http2Server, FloodsAreCutAfterTheirBound) {
+TEST(Http2Server, TerminatesTheConnectionAfterAFloodOfFrames) {
   const auto reset = [](std::uint32_t n) {
     const std::uint32_t id = 2 * n + 1;
     return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, id,
@@ -1173,12 +1176,12 @@ TEST(Http2Server, FloodsAreCutAfterTheirBound) {
                 Frame(NGHTTP2_WINDOW_UPDATE, 0, id, "\x7f\xff\xff\xff");
        },
        Http2Server::kControls.burst - 1, NGHTTP2_ENHANCE_YOUR_CALM},
-      {"streams over the bound", "",
+      {"streams over the limit", "",
        [](std::uint32_t n) {
          return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 2 * n + 1, kGetBlock);
        },
        Http2Server::kResets.burst + 1000, NGHTTP2_ENHANCE_YOUR_CALM},
-      // One less: the greeting was one already.
+      // One less: the SETTINGS at the start were one already.
       {"SETTINGS", "", [](std::uint32_t) { return Frame(NGHTTP2_SETTINGS, 0, 0, ""); },
        Http2Server::kControls.burst - 1, NGHTTP2_ENHANCE_YOUR_CALM},
       {"PING", "", [](std::uint32_t) { return Frame(NGHTTP2_PING, 0, 0, "12345678"); },
@@ -1200,7 +1203,7 @@ TEST(Http2Server, FloodsAreCutAfterTheirBound) {
       {"CONTINUATION of a broken head", Frame(NGHTTP2_HEADERS, 0, 1, kBrokenBlock),
        [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 1, ""); },
        static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
-      {"CONTINUATION of a refused stream", too_many + Frame(NGHTTP2_HEADERS, 0, 2001, kGetBlock),
+      {"CONTINUATION of a rejected stream", too_many + Frame(NGHTTP2_HEADERS, 0, 2001, kGetBlock),
        [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 2001, ""); },
        static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
       {"CONTINUATION of a trailer",
@@ -1213,7 +1216,7 @@ TEST(Http2Server, FloodsAreCutAfterTheirBound) {
            Frame(NGHTTP2_HEADERS, 0, 1, kGetBlock),
        [](std::uint32_t) { return Frame(NGHTTP2_CONTINUATION, 0, 1, ""); },
        static_cast<int>(Http2Server::kMaxContinuations), NGHTTP2_ENHANCE_YOUR_CALM},
-      // RST_STREAM for the first is one of them, and each counts when the next frame comes.
+      // RST_STREAM for the first is one of them, and each counts when the next frame is received.
       {"heads for a stream that was reset",
        Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kBrokenBlock),
        [](std::uint32_t) { return Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, kGetBlock); },
@@ -1221,12 +1224,12 @@ TEST(Http2Server, FloodsAreCutAfterTheirBound) {
   };
   for (const FloodCase& flood : cases) {
     SCOPED_TRACE(flood.name);
-    Conversation c;
-    c.Receive(Greeting() + flood.before);
+    ServerAndClient c;
+    c.Receive(PrefaceAndSettings() + flood.before);
     std::string all;
     for (int i = 0; i < flood.allowed; ++i) {
       c.Receive(flood.frame(static_cast<std::uint32_t>(i)));
-      // Read, so that it is the peer's frames that count and not what waits for it.
+      // The output is read, so that only the frames of the client count and not unread output.
       if (i % 100 == 99) {
         ASSERT_EQ(c.GoAway(), std::nullopt) << i;
       }
@@ -1234,18 +1237,18 @@ TEST(Http2Server, FloodsAreCutAfterTheirBound) {
     ASSERT_EQ(c.GoAway(), std::nullopt);
     EXPECT_TRUE(c.codec.fault().empty()) << c.codec.fault();
     c.Receive(flood.frame(static_cast<std::uint32_t>(flood.allowed)));
-    c.ExpectCut(flood.code);
-    // And all of it again in one go, with nobody reading.
-    Conversation again;
+    c.ExpectTerminated(flood.code);
+    // The same in one piece, without reading the output.
+    ServerAndClient again;
     for (int i = 0; i <= flood.allowed; ++i) all += flood.frame(static_cast<std::uint32_t>(i));
-    again.Receive(Greeting() + flood.before + all + all);
-    again.ExpectCut(flood.code);
+    again.Receive(PrefaceAndSettings() + flood.before + all + all);
+    again.ExpectTerminated(flood.code);
   }
 }
 
-TEST(Http2Server, WhoResetsAtAHumanPaceIsServed) {
-  Conversation c;
-  c.Receive(Greeting());
+TEST(Http2Server, ResetsAtASlowRateAreAllowed) {
+  ServerAndClient c;
+  c.Receive(PrefaceAndSettings());
   for (std::uint32_t i = 0; i < 5'000; ++i) {
     const std::uint32_t id = 2 * i + 1;
     c.Receive(
@@ -1258,9 +1261,9 @@ TEST(Http2Server, WhoResetsAtAHumanPaceIsServed) {
   }
 }
 
-TEST(Http2Server, NothingIsAskedOfTheHandlerAfterTheCut) {
-  Conversation c;
-  std::string all = Greeting();
+TEST(Http2Server, DispatchesNothingAfterTermination) {
+  ServerAndClient c;
+  std::string all = PrefaceAndSettings();
   for (int i = 0; i <= Http2Server::kControls.burst; ++i)
     all += Frame(NGHTTP2_PING, 0, 0, "12345678");
   all += Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1, kGetBlock);

@@ -8,27 +8,27 @@
 
 namespace herald::http {
 
-// Measures how fast a peer takes what waits for it, window by window. The average since the
-// beginning would not do: a peer that has read much could then stop for as long.
+// Measures how fast a client reads waiting output, period by period. The average since the
+// beginning is not enough: a client that has read much could then stop for a long time.
 //
 // Thread-confined.
 class ReadRate {
  public:
-  // Nothing has waited until now, so a window begins here.
+  // Nothing has waited until now, so a period begins now.
   void Restart(SteadyTime now) {
     since_ = now;
     bytes_ = 0;
   }
-  // The peer has taken so much.
+  // The client has read this many bytes.
   void Add(std::size_t bytes) { bytes_ += bytes; }
 
-  // Whether a window has ended in which the peer took less than `bytes_per_second`; the next one
-  // then begins. REQUIRES: something has waited since Restart()
-  bool IsTooSlow(SteadyTime now, std::chrono::milliseconds window, std::size_t bytes_per_second) {
-    if (now - since_ < window) return false;
+  // Whether a period has ended in which the client read less than `bytes_per_second`. At the end of
+  // a period the next one begins. REQUIRES: something has waited since Restart()
+  bool IsTooSlow(SteadyTime now, std::chrono::milliseconds period, std::size_t bytes_per_second) {
+    if (now - since_ < period) return false;
     since_ = now;
     return std::exchange(bytes_, 0) <
-           bytes_per_second * static_cast<std::size_t>(window.count()) / 1'000;
+           bytes_per_second * static_cast<std::size_t>(period.count()) / 1'000;
   }
 
  private:

@@ -21,8 +21,8 @@
 
 #include "base/thread/mutex.h"
 #include "base/thread/thread_name.h"
-#include "http/server/answer.h"
 #include "http/server/connection.h"
+#include "http/server/pending_response.h"
 #include "http/tls/server.h"
 
 namespace herald::http {
@@ -33,22 +33,22 @@ namespace {
 
 using asio::ip::tcp;
 using boost::system::error_code;
-// With the executor's real type: the erased one costs an allocation here and there.
+// With the concrete executor type: the type-erased one costs allocations.
 using Executor = asio::io_context::executor_type;
 using Socket = asio::basic_stream_socket<tcp, Executor>;
 using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
                                          asio::wait_traits<std::chrono::steady_clock>, Executor>;
 
-// Nothing can be done about an error, and the descriptor is gone in any case.
+// An error is ignored: the descriptor is closed in any case.
 template <typename T>
 void CloseQuietly(T& socket) {
   error_code ignored;
   socket.close(ignored);
 }
 
-// "127.0.0.1:80", "[::1]:80"; what came by IPv4 to a socket of both kinds is shown as IPv4.
-std::string ToText(const tcp::endpoint& endpoint) {
+// "127.0.0.1:80", "[::1]:80". IPv4 addresses that are mapped to IPv6 are shown as IPv4.
+std::string ToString(const tcp::endpoint& endpoint) {
   asio::ip::address address = endpoint.address();
   if (address.is_v6() && address.to_v6().is_v4_mapped())
     address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
@@ -59,21 +59,21 @@ std::string ToText(const tcp::endpoint& endpoint) {
 void Warn(const LogFunction& log, std::string_view message, std::string_view why) {
   if (!log) return;
   try {
-    log({.level = LogLevel::kWarn, .message = message, .fields = {{"why", why}}});
-  } catch (...) {  // a log that fails must not take the server with it
+    log({.level = LogLevel::kWarn, .message = message, .fields = {{"reason", why}}});
+  } catch (...) {  // a log function that fails must not stop the server
   }
 }
 
-// Answers are gathered before they are sent, so the kernel need not wait for more; it
-// finds out in about a minute when a peer has vanished without a word; and it holds no
-// more than this for a peer that does not read.
+// Responses are collected before they are sent, so the kernel must not delay them. Keep-alive
+// probes detect in about a minute that a client has vanished. The kernel buffers no more than
+// kUnsentBytes for a client that does not read.
 void Configure(int socket) {
   constexpr int kKeepIdleSeconds = 30;
   constexpr int kKeepIntervalSeconds = 10;
   constexpr int kKeepCount = 3;
   constexpr int kUnsentBytes = 128 * 1024;
   const auto set = [socket](int level, int name, int value) {
-    // Each only makes things better, so none is worth failing for.
+    // Each option is an optimization, so errors are ignored.
     static_cast<void>(::setsockopt(socket, level, name, &value, sizeof(value)));
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -84,9 +84,9 @@ void Configure(int socket) {
   set(IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
 }
 
-// How often the clock is looked at for all connections of a loop. One timer that walks
-// over ten thousand connections is far cheaper than ten thousand timers that each request
-// sets anew, and no time-out here is about fractions of itself.
+// How often the timeouts of all connections of a loop are checked. One timer that visits ten
+// thousand connections is far cheaper than ten thousand timers that each request resets, and no
+// timeout needs to be exact.
 std::chrono::milliseconds TickInterval(const ServerOptions& options) {
   const std::chrono::milliseconds shortest = std::min(
       {options.header_timeout, options.body_timeout, options.idle_timeout, options.write_timeout,
@@ -94,13 +94,13 @@ std::chrono::milliseconds TickInterval(const ServerOptions& options) {
   return std::clamp(shortest / 4, std::chrono::milliseconds(5), std::chrono::milliseconds(500));
 }
 
-// Told when the last connection has gone. Thread-safe.
-class Quiet {
+// Notified when the last connection is closed. Thread-safe.
+class AllConnectionsClosed {
  public:
   void Notify() {
     {
       const MutexLock lock(mu_);
-    }  // whoever is about to wait has looked before or will after
+    }  // a waiter has checked the condition before this, or will check it after
     changed_.NotifyAll();
   }
   void WaitFor(std::chrono::milliseconds timeout, const std::atomic<std::size_t>& connections) {
@@ -113,30 +113,30 @@ class Quiet {
   CondVar changed_;
 };
 
-// An event loop with its thread and its connections. Confined to that thread, but for
-// what is said to be thread-safe.
+// An event loop with its thread and its connections. Confined to that thread, except for functions
+// that are marked as thread-safe.
 class Loop {
  public:
   Loop(const ServerOptions& options, const Handler& handler,
-       const std::shared_ptr<ServerCounters>& counters, Quiet& quiet)
+       const std::shared_ptr<ServerCounters>& counters, AllConnectionsClosed& all_closed)
       : work_(asio::make_work_guard(io_)),
         ticker_(io_),
         tick_interval_(TickInterval(options)),
-        quiet_(quiet),
+        all_closed_(all_closed),
         context_(options, handler, counters, std::make_shared<ReadyList>([this] {
                    asio::post(io_, [this] { ProcessReady(SystemClock().Steady()); });
                  })) {}
 
   // Thread-safe.
   asio::io_context& io() { return io_; }
-  // Once, before anything is posted.
+  // Called once, before anything is posted.
   void Run() {
     thread_ = std::thread([this] {
       NameThisThread("herald-http");
       io_.run();
     });
   }
-  // Waits for the thread. REQUIRES: Stop() is under way
+  // Waits for the thread. REQUIRES: Stop() was posted
   void Join() {
     if (thread_.joinable()) thread_.join();
   }
@@ -149,7 +149,7 @@ class Loop {
                                                      std::move(peer), std::move(tls), now);
     entries_.emplace(number, entry);
     if (draining_) entry->connection->Drain(now);
-    Settle(entry, now);
+    FlushAndWait(entry, now);
     StartTicking();
   }
 
@@ -158,7 +158,7 @@ class Loop {
     const SteadyTime now = SystemClock().Steady();
     for (const EntryPtr& entry : All()) {
       entry->connection->Drain(now);
-      Settle(entry, now);
+      FlushAndWait(entry, now);
     }
   }
 
@@ -175,16 +175,16 @@ class Loop {
         : socket(std::move(accepted)), number(connection_number) {}
 
     Socket socket;
-    // Null once removed; the entry itself lives until Asio has called back.
+    // Null after Remove(); the entry lives until Asio has called its handlers.
     std::unique_ptr<Connection> connection;
     const std::uint64_t number;
-    bool reading = false;  // Asio waits until it is readable
+    bool reading = false;  // Asio waits until the socket is readable
     bool writing = false;
     bool dirty = false;  // in dirty_
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
-  // A copy, because what is done to one may remove others.
+  // A copy, because an operation on one entry may remove others.
   std::vector<EntryPtr> All() const {
     std::vector<EntryPtr> all;
     all.reserve(entries_.size());
@@ -196,18 +196,18 @@ class Loop {
     const SteadyTime now = SystemClock().Steady();
     entry->connection->OnReadable(now);
     MarkDirty(entry);
-    // Answers that were given at once go out with this round already.
+    // Includes responses that the handler has sent within the call.
     ProcessReady(now);
   }
 
-  // Hands the answers that have gathered to their connections, then flushes each of
-  // these once, so that a hundred small answers make one record and one system call.
+  // Passes the collected responses to their connections, then flushes each connection once, so that
+  // a hundred small responses need one TLS record and one system call.
   void ProcessReady(SteadyTime now) {
     context_.ready->Take(taken_);
-    for (const std::shared_ptr<Answer>& answer : taken_) {
-      const auto found = entries_.find(answer->group().connection);
+    for (const std::shared_ptr<PendingResponse>& response : taken_) {
+      const auto found = entries_.find(response->group().connection);
       if (found == entries_.end()) continue;
-      found->second->connection->OnAnswer(*answer, now);
+      found->second->connection->OnResponse(*response, now);
       MarkDirty(found->second);
     }
     taken_.clear();
@@ -215,7 +215,7 @@ class Loop {
     dirty.swap(dirty_);
     for (const EntryPtr& entry : dirty) {
       entry->dirty = false;
-      if (entry->connection) Settle(entry, now);
+      if (entry->connection) FlushAndWait(entry, now);
     }
     dirty.clear();
     if (dirty_.empty()) dirty_.swap(dirty);  // keeps the memory
@@ -226,8 +226,8 @@ class Loop {
     dirty_.push_back(entry);
   }
 
-  // Sends, then waits for whatever the connection wants next.
-  void Settle(const EntryPtr& entry, SteadyTime now) {
+  // Sends, then waits for what the connection needs next.
+  void FlushAndWait(const EntryPtr& entry, SteadyTime now) {
     Connection& connection = *entry->connection;
     connection.Flush(now);
     if (connection.closed()) return Remove(entry);
@@ -242,21 +242,21 @@ class Loop {
       entry->socket.async_wait(Socket::wait_write, [this, entry](const error_code& error) {
         entry->writing = false;
         if (error || !entry->connection) return;
-        Settle(entry, SystemClock().Steady());
+        FlushAndWait(entry, SystemClock().Steady());
       });
     }
   }
 
-  // By value: the caller's may be the map's own.
+  // By value: the argument may be a reference into the map.
   void Remove(EntryPtr entry) {  // NOLINT(performance-unnecessary-value-param)
     entries_.erase(entry->number);
-    // Tells its answers, so nothing of it may be half removed by now.
+    // This calls `closed` of its responses, so the map must be consistent by now.
     entry->connection.reset();
     CloseQuietly(entry->socket);
-    if (context_.counters->connections.fetch_sub(1) == 1) quiet_.Notify();
+    if (context_.counters->connections.fetch_sub(1) == 1) all_closed_.Notify();
   }
 
-  // The clock runs only while there is somebody to wait for.
+  // The timer runs only while there are connections.
   void StartTicking() {
     if (std::exchange(ticking_, true)) return;
     ticker_.expires_after(tick_interval_);
@@ -267,7 +267,7 @@ class Loop {
       for (const EntryPtr& entry : All()) {
         if (!entry->connection) continue;
         entry->connection->Tick(now);
-        Settle(entry, now);
+        FlushAndWait(entry, now);
       }
       if (!entries_.empty()) StartTicking();
     });
@@ -277,11 +277,11 @@ class Loop {
   asio::executor_work_guard<Executor> work_;
   Timer ticker_;
   const std::chrono::milliseconds tick_interval_;
-  Quiet& quiet_;
+  AllConnectionsClosed& all_closed_;
   ConnectionContext context_;
   std::unordered_map<std::uint64_t, EntryPtr> entries_;
-  std::vector<EntryPtr> dirty_;  // to be settled
-  std::vector<std::shared_ptr<Answer>> taken_;
+  std::vector<EntryPtr> dirty_;  // to be flushed
+  std::vector<std::shared_ptr<PendingResponse>> taken_;
   bool draining_ = false;
   bool ticking_ = false;
   std::thread thread_;
@@ -311,8 +311,9 @@ class Server::Impl {
     error_code error;
     const asio::ip::address address = asio::ip::make_address(options_.address, error);
     if (error) {
-      return Status(StatusReason::kInvalid,
-                    fmt::format("\"{}\" is not an IP address to listen on", options_.address));
+      return Status(
+          StatusReason::kInvalid,
+          fmt::format("invalid listen address \"{}\": must be an IP address", options_.address));
     }
     const tcp::endpoint endpoint(address, options_.port);
     acceptor_.open(endpoint.protocol(), error);
@@ -321,7 +322,7 @@ class Server::Impl {
     if (!error) acceptor_.listen(Acceptor::max_listen_connections, error);
     if (error) {
       return Status(StatusReason::kInvalid,
-                    fmt::format("cannot listen on {}: {}", ToText(endpoint), error.message()));
+                    fmt::format("cannot listen on {}: {}", ToString(endpoint), error.message()));
     }
     port_ = acceptor_.local_endpoint(error).port();
     Accept();
@@ -332,7 +333,7 @@ class Server::Impl {
   std::uint16_t port() const { return port_; }
 
   Status SetTls(const ServerTls& tls) {
-    if (!options_.tls) return Status(StatusReason::kInvalid, "this server was started without TLS");
+    if (!options_.tls) return Status(StatusReason::kInvalid, "the server was started without TLS");
     auto context = ServerTlsContext::Make(tls);
     if (!context) return context.error();
     const MutexLock lock(mu_);
@@ -349,14 +350,14 @@ class Server::Impl {
         for (const auto& loop : loops_) asio::post(loop->io(), [l = loop.get()] { l->Drain(); });
       }
     }
-    quiet_.WaitFor(timeout, counters_->connections);
+    all_closed_.WaitFor(timeout, counters_->connections);
   }
 
   void Stop() {
     {
       const MutexLock lock(mu_);
       if (!std::exchange(stopped_, true)) {
-        // In this order, so that no connection comes to a loop that has stopped.
+        // In this order, so that no connection is added to a loop that has stopped.
         asio::post(loops_.front()->io(), [this] {
           StopAccepting();
           for (const auto& loop : loops_) asio::post(loop->io(), [l = loop.get()] { l->Stop(); });
@@ -380,7 +381,7 @@ class Server::Impl {
   std::vector<std::unique_ptr<Loop>> MakeLoops() {
     std::vector<std::unique_ptr<Loop>> loops;
     for (int i = 0; i < std::max(options_.threads, 1); ++i)
-      loops.push_back(std::make_unique<Loop>(options_, handler_, counters_, quiet_));
+      loops.push_back(std::make_unique<Loop>(options_, handler_, counters_, all_closed_));
     return loops;
   }
 
@@ -393,12 +394,12 @@ class Server::Impl {
       if (!acceptor_.is_open()) return CloseQuietly(accepted_);
       if (error) return OnAcceptError(error);
       accept_failing_ = false;
-      Welcome(loop, std::move(accepted_));
+      AddConnection(loop, std::move(accepted_));
       Accept();
     });
   }
 
-  void Welcome(Loop& loop, Socket socket) {
+  void AddConnection(Loop& loop, Socket socket) {
     const std::uint64_t number = ++counters_->connections_accepted;
     if (counters_->connections >= options_.max_connections) {
       ++counters_->connections_refused;
@@ -408,7 +409,7 @@ class Server::Impl {
     Configure(socket.native_handle());
     error_code error;
     Peer peer;
-    peer.address = ToText(socket.remote_endpoint(error));
+    peer.address = ToString(socket.remote_endpoint(error));
     peer.connection = number;
     asio::post(loop.io(), [&loop, s = std::move(socket), p = std::move(peer), t = Tls()]() mutable {
       loop.Add(std::move(s), std::move(p), t);
@@ -416,8 +417,8 @@ class Server::Impl {
   }
 
   void OnAcceptError(const error_code& error) {
-    // Out of descriptors or memory, most likely: it gets better when connections end, and
-    // trying at once would only burn the time that they need for it.
+    // Most likely out of descriptors or memory. That ends when connections close, and retrying at
+    // once would only take CPU time from them.
     constexpr std::chrono::milliseconds kPause{100};
     if (!std::exchange(accept_failing_, true))
       Warn(options_.log, "cannot accept connections", error.message());
@@ -440,14 +441,14 @@ class Server::Impl {
   const ServerOptions options_;
   const Handler handler_;
   const std::shared_ptr<ServerCounters> counters_;
-  Quiet quiet_;
+  AllConnectionsClosed all_closed_;
   std::uint16_t port_ = 0;
 
   mutable Mutex mu_;
   std::shared_ptr<const ServerTlsContext> tls_ GUARDED_BY(mu_);
   bool draining_ GUARDED_BY(mu_) = false;
   bool stopped_ GUARDED_BY(mu_) = false;
-  Mutex join_mu_;  // held while joining; nothing else is taken under it
+  Mutex join_mu_;  // held while joining; no lock is taken while it is held
 
   std::vector<std::unique_ptr<Loop>> loops_;
   // Confined to the first loop's thread, and destroyed before it.

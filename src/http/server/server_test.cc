@@ -54,7 +54,7 @@ constexpr bool kSanitized = false;
 constexpr bool kSanitized = false;
 #endif
 
-Chunk MakeChunk(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+Chunk MakeChunk(std::string bytes) { return std::make_shared<const std::string>(std::move(bytes)); }
 
 // ---- A client of bare sockets, blocking.
 
@@ -91,7 +91,7 @@ class Wire {
       X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), ca.get());
     SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
     if (tls.max_version != 0) {
-      SSL_CTX_set_security_level(context_, 0);  // or OpenSSL refuses on our side already
+      SSL_CTX_set_security_level(context_, 0);  // otherwise OpenSSL rejects it on the client side
       SSL_CTX_set_min_proto_version(context_, TLS1_VERSION);
       SSL_CTX_set_max_proto_version(context_, tls.max_version);
     }
@@ -123,7 +123,7 @@ class Wire {
   }
 
   bool connected() const { return connected_; }
-  // False when the server has hung up.
+  // False if the server has closed the connection.
   bool Write(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ssl_ != nullptr
@@ -135,12 +135,12 @@ class Wire {
     return true;
   }
   void CloseWrite() { ::shutdown(socket_, SHUT_WR); }
-  // What there is, at least a byte; empty at the end.
+  // The available bytes, at least one; empty at the end.
   std::string ReadSome() {
     std::string bytes(std::size_t{64} * 1024, '\0');
     pollfd waited{socket_, POLLIN, 0};
     if ((ssl_ == nullptr || SSL_pending(ssl_) == 0) && ::poll(&waited, 1, kPatienceMs) != 1) {
-      ADD_FAILURE() << "the server said nothing for too long";
+      ADD_FAILURE() << "the server sent nothing for too long";
       return {};
     }
     const ssize_t size = ssl_ != nullptr
@@ -157,7 +157,7 @@ class Wire {
       all += some;
     }
   }
-  // Until `end` has been seen, with what came after it.
+  // Reads until `end` was received; returns also the bytes after it.
   std::string ReadUntil(std::string_view end) {
     std::string all;
     while (all.find(end) == std::string::npos) {
@@ -201,7 +201,7 @@ bool Eventually(Predicate predicate) {
   return true;
 }
 
-// Gives answers from threads that are not the server's.
+// Gives responses from threads that are not the server's.
 class Workers {
  public:
   explicit Workers(int threads) {
@@ -265,7 +265,7 @@ TEST(Server, KeepsAConnectionForManyRequests) {
   EXPECT_EQ(stats.streams, 0U);
 }
 
-TEST(Server, TellsTheHandlerWhoAsks) {
+TEST(Server, PassesThePeerToTheHandler) {
   std::promise<Peer> promise;
   const auto server = MustStart({}, [&](const Request&, const Peer& peer, auto responder) {
     promise.set_value(peer);
@@ -290,10 +290,11 @@ TEST(Server, AHandlerThatThrowsIsA500) {
   wire.Write(kGet);
   EXPECT_TRUE(wire.ReadUntil("\r\n\r\n").starts_with("HTTP/1.1 500 "));
   wire.Write(kGet);
-  EXPECT_TRUE(wire.ReadUntil("\r\n\r\n").starts_with("HTTP/1.1 500 ")) << "and it goes on";
+  EXPECT_TRUE(wire.ReadUntil("\r\n\r\n").starts_with("HTTP/1.1 500 "))
+      << "the connection stays open";
 }
 
-TEST(Server, WhoClosesItsHalfStillGetsItsAnswer) {
+TEST(Server, AClientThatClosesItsHalfGetsItsResponse) {
   const auto server = MustStart({}, Echo);
   Wire wire(server->port());
   wire.Write(kGet);
@@ -301,7 +302,7 @@ TEST(Server, WhoClosesItsHalfStillGetsItsAnswer) {
   EXPECT_TRUE(wire.ReadAll().ends_with("GET / "));
 }
 
-TEST(Server, StartSaysWhatIsWrong) {
+TEST(Server, StartReportsTheReason) {
   const auto first = MustStart({}, Echo);
   ServerOptions busy;
   busy.port = first->port();
@@ -313,10 +314,10 @@ TEST(Server, StartSaysWhatIsWrong) {
   nowhere.address = "localhost";
   const auto third = Server::Start(nowhere, Echo);
   ASSERT_FALSE(third.has_value());
-  EXPECT_EQ(third.error().message(), "\"localhost\" is not an IP address to listen on");
+  EXPECT_EQ(third.error().message(), "invalid listen address \"localhost\": must be an IP address");
 }
 
-TEST(Server, AnswersComeFromAnyThreadOnManyConnections) {
+TEST(Server, ResponsesComeFromAnyThreadOnManyConnections) {
   constexpr int kConnections = 8;
   constexpr int kRequests = 300;
   Workers workers(3);
@@ -351,7 +352,7 @@ TEST(Server, AnswersComeFromAnyThreadOnManyConnections) {
   EXPECT_EQ(server->Stats().requests, static_cast<std::uint64_t>(kConnections * kRequests));
 }
 
-// A writer as watches have it: it stops at a bound and goes on when told.
+// A writer like that of a watch: it stops at a limit and continues when `drained` is called.
 class Writer : public std::enable_shared_from_this<Writer> {
  public:
   Writer(std::shared_ptr<Responder> responder, int chunks)
@@ -386,7 +387,7 @@ class Writer : public std::enable_shared_from_this<Writer> {
   std::atomic<bool> closed_{false};
 };
 
-TEST(Server, AStreamGoesAsFastAsItsReader) {
+TEST(Server, AStreamIsAsFastAsItsReader) {
   Workers workers(1);
   std::shared_ptr<Writer> writer;
   const auto server = MustStart({}, [&](const Request&, const Peer&, auto responder) {
@@ -394,14 +395,14 @@ TEST(Server, AStreamGoesAsFastAsItsReader) {
     workers.Post([writer] { writer->Begin(); });
   });
   Wire wire(server->port(), 16 * 1024);
-  wire.Write("GET / HTTP/1.0\r\n\r\n");  // so that the body comes without frames
+  wire.Write("GET / HTTP/1.0\r\n\r\n");  // so that the body is not chunked
   const std::string text = wire.ReadAll();
   EXPECT_EQ(text.size() - text.find("\r\n\r\n") - 4, 20'000'000U);
   EXPECT_LE(writer->most(), 101'000U);
   EXPECT_FALSE(writer->closed());
 }
 
-TEST(Server, WhoReadsNothingIsCutAfterItsTimeAndOthersAreServed) {
+TEST(Server, AClientThatReadsNothingIsClosedAndOthersAreServed) {
   ServerOptions options;
   options.write_timeout = milliseconds(100);
   std::shared_ptr<Writer> writer;
@@ -425,14 +426,14 @@ TEST(Server, WhoReadsNothingIsCutAfterItsTimeAndOthersAreServed) {
   EXPECT_EQ(server->Stats().connections_cut, 1U);
 }
 
-TEST(Server, WhoseAnswersPileUpOverTheBoundIsCutAtOnce) {
+TEST(Server, ClosesAConnectionAtOnceWhoseResponsesExceedTheLimit) {
   ServerOptions options;
   options.max_queued_bytes = 300'000;
   std::promise<void> closed;
   const auto server = MustStart(options, [&](const Request&, const Peer&, auto responder) {
     responder->Observe(nullptr, [&] { closed.set_value(); });
     responder->Start({});
-    // A writer that does not look at what Write() returns.
+    // A writer that ignores the result of Write().
     for (int i = 0; i < 10'000; ++i) responder->Write(MakeChunk(std::string(1000, 'x')));
   });
   Wire wire(server->port(), 16 * 1024);
@@ -467,17 +468,17 @@ TEST(Server, IdleConnectionsAreClosed) {
   EXPECT_EQ(server->Stats().connections_cut, 0U);
 }
 
-TEST(Server, WhoIsRefusedInTheMiddleOfABodyCanReadWhy) {
+TEST(Server, AClientRejectedWithinABodyCanReadTheResponse) {
   const auto server = MustStart({}, Echo, 1000);
   Wire wire(server->port());
   wire.Write("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 8000000\r\n\r\n");
-  // All of it, although the server has long refused: it must not meet a reset.
+  // Sends all of it, although the server has already rejected it: there must be no reset.
   EXPECT_TRUE(wire.Write(std::string(8'000'000, 'x')));
   wire.CloseWrite();
   EXPECT_TRUE(wire.ReadAll().starts_with("HTTP/1.1 413 "));
 }
 
-TEST(Server, ConnectionsOverTheBoundAreClosedAtOnce) {
+TEST(Server, ConnectionsOverTheLimitAreClosedAtOnce) {
   ServerOptions options;
   options.max_connections = 2;
   const auto server = MustStart(options, Echo);
@@ -505,7 +506,7 @@ std::size_t ResidentBytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-TEST(Server, TenThousandIdleConnectionsCostLittle) {
+TEST(Server, TenThousandIdleConnectionsUseLittleMemory) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
@@ -520,7 +521,7 @@ TEST(Server, TenThousandIdleConnectionsCostLittle) {
   for (std::size_t i = 0; i < count; ++i) {
     wires.push_back(std::make_unique<Wire>(server->port()));
     ASSERT_TRUE(wires.back()->connected()) << i;
-    // Each has asked something, so it has had a codec and buffers.
+    // Each has sent a request, so it has had a codec and buffers.
     wires.back()->Write(kGet);
   }
   for (const auto& wire : wires) wire->ReadUntil("GET / ");
@@ -536,8 +537,8 @@ TEST(Server, TenThousandIdleConnectionsCostLittle) {
   EXPECT_TRUE(another.ReadUntil("GET / ").ends_with("GET / "));
 }
 
-// As a watch hub would: everyone gets the same bytes, and who does not keep up is let go.
-TEST(Server, WatchersWhoReadGetEverythingBesideAsManyWhoNeverRead) {
+// Like a watch hub: all clients get the same bytes, and slow ones are disconnected.
+TEST(Server, WatchersThatReadGetEverythingBesideAsManyThatNeverRead) {
   constexpr std::size_t kEach = kSanitized ? 50 : 250;
   constexpr int kChanges = 600;
   constexpr std::size_t kBound = std::size_t{64} * 1024;
@@ -599,7 +600,7 @@ TEST(Server, WatchersWhoReadGetEverythingBesideAsManyWhoNeverRead) {
         ++let_go;
       }
     }
-    // Nobody else notices.
+    // The other clients are not affected.
     ASSERT_TRUE(other.Write(kGet));
     ASSERT_TRUE(other.ReadUntil("GET / ").ends_with("GET / "));
   }
@@ -609,16 +610,16 @@ TEST(Server, WatchersWhoReadGetEverythingBesideAsManyWhoNeverRead) {
   EXPECT_EQ(complete, kEach);
   EXPECT_EQ(let_go, kEach);
   EXPECT_TRUE(Eventually([&] { return server->Stats().connections == kEach + 1; }))
-      << "those who were let go are gone";
-  // What waited here for each of those who do not read: a round of output and the queue,
-  // whose bytes are shared by all.
+      << "the slow clients are disconnected";
+  // What is buffered for each client that does not read: one round of output and the queue, whose
+  // bytes all of them share.
   const std::size_t cap = kEach * (std::size_t{128} * 1024) + std::size_t{16} * 1024 * 1024;
   if (!kSanitized) {
     EXPECT_LT(ResidentBytes(), before + cap);
   }
 }
 
-TEST(Server, AFloodThatNobodyReadsTheAnswersOfIsCut) {
+TEST(Server, ClosesAConnectionThatFloodsAndReadsNothing) {
   const auto server = MustStart({}, Echo);
   Wire wire(server->port(), 16 * 1024);
   std::string flood = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\x04\0\0\0\0\0", 9);
@@ -631,7 +632,7 @@ TEST(Server, AFloodThatNobodyReadsTheAnswersOfIsCut) {
 
 // ---- Coming to an end.
 
-TEST(Server, DrainWaitsForRequestsTellsStreamsAndTakesNoMore) {
+TEST(Server, DrainWaitsForRequestsNotifiesStreamsAndAcceptsNoMore) {
   Mutex mu;
   std::vector<std::shared_ptr<Responder>> pending;
   std::atomic<int> asked{0};
@@ -658,7 +659,7 @@ TEST(Server, DrainWaitsForRequestsTellsStreamsAndTakesNoMore) {
   std::thread drain([&] { server->Drain(milliseconds(kPatienceMs)); });
   EXPECT_EQ(idle->ReadAll(), "");
   idle.reset();
-  EXPECT_TRUE(watch->ReadAll().ends_with("0\r\n\r\n")) << "ended in good order";
+  EXPECT_TRUE(watch->ReadAll().ends_with("0\r\n\r\n")) << "ended normally";
   watch.reset();
   EXPECT_EQ(closed, 1);
   EXPECT_FALSE(Wire(server->port()).connected());
@@ -673,7 +674,7 @@ TEST(Server, DrainWaitsForRequestsTellsStreamsAndTakesNoMore) {
   server->Drain(milliseconds(kPatienceMs));
 }
 
-TEST(Server, DrainGivesUpAfterItsTimeAndStopCutsOff) {
+TEST(Server, DrainReturnsAfterItsTimeoutAndStopAbortsTheRest) {
   std::promise<std::shared_ptr<Responder>> promise;
   auto server = MustStart({}, [&](const Request&, const Peer&, auto responder) {
     promise.set_value(std::move(responder));
@@ -691,16 +692,16 @@ TEST(Server, DrainGivesUpAfterItsTimeAndStopCutsOff) {
   EXPECT_EQ(wire.ReadAll(), "");
   server->Stop();
   server.reset();
-  // Whoever still holds it may go on without harm.
+  // A Responder that is kept may still be used.
   responder->Send({.body = "too late"});
   EXPECT_EQ(responder->queued(), 0U);
 }
 
-TEST(Server, StopsWhileEveryoneTalks) {
+TEST(Server, StopsWhileAllConnectionsAreBusy) {
   for (int round = 0; round < 5; ++round) {
     std::atomic<bool> stopping{false};
     std::atomic<int> answered{0};
-    Workers workers(2);  // after what their last tasks use, so that it goes before
+    Workers workers(2);  // declared after what their last tasks use, so that it is destroyed before
     ServerOptions options;
     options.threads = 2;
     auto server = MustStart(options, [&](const Request& request, const Peer&, auto responder) {
@@ -755,7 +756,7 @@ TEST_F(TlsTest, AgreesOnAProtocol) {
     Wire wire(server->port());
     ASSERT_TRUE(wire.Handshake({.ca = ca_.certificate, .alpn = kH2}));
     EXPECT_EQ(wire.protocol(), "h2");
-    // The server speaks first: its SETTINGS.
+    // The server sends first: its SETTINGS.
     EXPECT_EQ(wire.ReadSome().substr(3, 1), "\x04");
   }
   for (const std::string& alpn : {kHttp1, std::string()}) {
@@ -769,7 +770,7 @@ TEST_F(TlsTest, AgreesOnAProtocol) {
   EXPECT_FALSE(wire.Handshake({.ca = ca_.certificate, .alpn = "\x04spdy"}));
 }
 
-TEST_F(TlsTest, RefusesOldVersionsAndPlainText) {
+TEST_F(TlsTest, RejectsOldVersionsAndConnectionsWithoutTls) {
   const auto server = MustStart(Options(), Echo);
   Wire old(server->port());
   EXPECT_FALSE(old.Handshake({.ca = ca_.certificate, .max_version = TLS1_1_VERSION}));
@@ -781,7 +782,7 @@ TEST_F(TlsTest, RefusesOldVersionsAndPlainText) {
   EXPECT_TRUE(Eventually([&] { return server->Stats().connections_cut == 2; }));
 }
 
-TEST_F(TlsTest, AHandshakeThatTakesTooLongIsCut) {
+TEST_F(TlsTest, ClosesAfterAHandshakeThatTakesTooLong) {
   ServerOptions options = Options();
   options.handshake_timeout = milliseconds(50);
   const auto server = MustStart(options, Echo);
@@ -793,24 +794,24 @@ TEST_F(TlsTest, AHandshakeThatTakesTooLongIsCut) {
   EXPECT_TRUE(Eventually([&] { return server->Stats().connections_cut == 2; }));
 }
 
-TEST_F(TlsTest, KnowsTheNamesInAVerifiedClientCertificate) {
+TEST_F(TlsTest, ReadsTheNamesOfAVerifiedClientCertificate) {
   ServerOptions options = Options();
   const TestCertificate client_ca =
       MakeTestCertificate({.subject = {{"CN", "client ca"}}, .authority = true});
   options.tls->client_ca = client_ca.certificate;
-  std::promise<Peer> told;
+  std::promise<Peer> passed;
   const auto server = MustStart(options, [&](const Request&, const Peer& peer, auto responder) {
-    told.set_value(peer);
+    passed.set_value(peer);
     responder->Send({.body = "ok"});
   });
   const auto ask = [&](std::optional<TestCertificate> client) {
-    told = {};
+    passed = {};
     Wire wire(server->port());
     EXPECT_TRUE(
         wire.Handshake({.ca = ca_.certificate, .alpn = kHttp1, .client = std::move(client)}));
     wire.Write(kGet);
     EXPECT_TRUE(wire.ReadUntil("ok").ends_with("ok"));
-    const Peer peer = told.get_future().get();
+    const Peer peer = passed.get_future().get();
     EXPECT_TRUE(peer.tls);
     return peer.certificate;
   };
@@ -824,7 +825,7 @@ TEST_F(TlsTest, KnowsTheNamesInAVerifiedClientCertificate) {
   EXPECT_EQ(seen->sha256.size(), 64U);
   EXPECT_NE(seen->sha256, seen->anchor_sha256);
 
-  // Valid for three days, but its CA is so for two: from one day ago to tomorrow.
+  // Valid for three days, but its CA only for two: from one day ago to tomorrow.
   seen = ask(MakeTestCertificate(
       {.subject = {{"CN", "jane"}}, .valid_from_days = -1, .valid_to_days = 2}, &client_ca));
   ASSERT_TRUE(seen.has_value());
@@ -837,14 +838,14 @@ TEST_F(TlsTest, KnowsTheNamesInAVerifiedClientCertificate) {
 
   seen = ask(MakeTestCertificate({.subject = {{"CN", odd}}}, &client_ca));
   ASSERT_TRUE(seen.has_value());
-  EXPECT_EQ(seen->common_name, odd) << "a NUL does not cut a name short";
+  EXPECT_EQ(seen->common_name, odd) << "a NUL byte does not shorten a name";
 
   seen = ask(std::nullopt);
-  EXPECT_FALSE(seen.has_value()) << "asked for, but not demanded";
+  EXPECT_FALSE(seen.has_value()) << "requested, but not required";
   seen = ask(MakeTestCertificate({.subject = {{"CN", "jane"}}}, &ca_));
-  EXPECT_FALSE(seen.has_value()) << "signed by somebody else";
+  EXPECT_FALSE(seen.has_value()) << "signed by another CA";
   seen = ask(MakeTestCertificate({.subject = {{"CN", "jane"}}}));
-  EXPECT_FALSE(seen.has_value()) << "signed by itself";
+  EXPECT_FALSE(seen.has_value()) << "self-signed";
   seen = ask(MakeTestCertificate(
       {.subject = {{"CN", "jane"}}, .valid_from_days = -2, .valid_to_days = -1}, &client_ca));
   EXPECT_FALSE(seen.has_value()) << "expired";
@@ -859,7 +860,7 @@ TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
   const TestCertificate renewed = MakeTestCertificate({.subject = {{"CN", "renewed"}}}, &ca_);
   const Status mismatch = server->SetTls({.certificate = renewed.certificate, .key = server_.key});
   EXPECT_FALSE(mismatch.ok());
-  EXPECT_NE(mismatch.message().find("does not belong"), std::string::npos) << mismatch.message();
+  EXPECT_NE(mismatch.message().find("does not match"), std::string::npos) << mismatch.message();
   {
     Wire wire(server->port());
     ASSERT_TRUE(wire.Handshake({.ca = ca_.certificate}));
@@ -870,34 +871,35 @@ TEST_F(TlsTest, NewConnectionsGetTheNewCertificate) {
   ASSERT_TRUE(after.Handshake({.ca = ca_.certificate}));
   EXPECT_EQ(after.server_subject(), "/CN=renewed");
   before.Write(kGet);
-  EXPECT_TRUE(before.ReadUntil("GET / ").ends_with("GET / ")) << "old connections go on";
+  EXPECT_TRUE(before.ReadUntil("GET / ").ends_with("GET / ")) << "existing connections stay open";
 }
 
-TEST_F(TlsTest, BadTextsAreRefusedWithAReason) {
+TEST_F(TlsTest, InvalidPemIsRejectedWithAReason) {
   const TestCertificate other = MakeTestCertificate({.subject = {{"CN", "other"}}});
   struct Case {
     ServerTls tls;
-    const char* says;
+    const char* message;
   };
   const Case cases[] = {
       {{.certificate = "", .key = server_.key}, "the certificate cannot be read"},
       {{.certificate = "garbage", .key = server_.key}, "the certificate cannot be read"},
       {{.certificate = server_.certificate, .key = ""}, "the private key cannot be read"},
       {{.certificate = server_.certificate, .key = other.key},
-       "the private key does not belong to the certificate"},
+       "the private key does not match the certificate"},
       {{.certificate = server_.certificate, .key = server_.key, .client_ca = "garbage"},
-       "the clients' CA cannot be read"},
+       "the client CA cannot be read"},
   };
   for (const Case& c : cases) {
     ServerOptions options;
     options.tls = c.tls;
     const auto server = Server::Start(options, Echo);
-    ASSERT_FALSE(server.has_value()) << c.says;
-    EXPECT_NE(server.error().message().find(c.says), std::string::npos) << server.error().message();
+    ASSERT_FALSE(server.has_value()) << c.message;
+    EXPECT_NE(server.error().message().find(c.message), std::string::npos)
+        << server.error().message();
   }
 }
 
-TEST_F(TlsTest, LargeBodiesComeThroughWhole) {
+TEST_F(TlsTest, LargeBodiesArriveComplete) {
   const auto server = MustStart(Options(), Echo);
   Wire wire(server->port());
   ASSERT_TRUE(wire.Handshake({.ca = ca_.certificate, .alpn = kHttp1}));
@@ -906,8 +908,8 @@ TEST_F(TlsTest, LargeBodiesComeThroughWhole) {
   wire.Write(fmt::format(
       "PUT / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.size()));
   wire.Write(body);
-  const std::string answer = wire.ReadAll();
-  EXPECT_TRUE(answer.ends_with(body));
+  const std::string response = wire.ReadAll();
+  EXPECT_TRUE(response.ends_with(body));
 }
 
 // ---- Clients that others have written.
@@ -970,12 +972,12 @@ TEST_F(OtherClientsTest, Nghttp) {
       fmt::format("nghttp -v --no-verify-peer -m 20 -d {}/body --expect-continue --trailer 'a: b' "
                   "'{}' || nghttp -v -m 20 -d {}/body --trailer 'a: b' '{}'",
                   folder_, url, folder_, url));
-  std::size_t answers = 0;
+  std::size_t responses = 0;
   for (std::size_t at = text.find(":status: 200"); at != std::string::npos;
        at = text.find(":status: 200", at + 1)) {
-    ++answers;
+    ++responses;
   }
-  EXPECT_EQ(answers, 20U) << text;
+  EXPECT_EQ(responses, 20U) << text;
 }
 
 TEST_F(OtherClientsTest, H2load) {

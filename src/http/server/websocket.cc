@@ -14,7 +14,7 @@ constexpr unsigned kReserved = 0x70;
 constexpr unsigned kOpcode = 0x0f;
 constexpr unsigned kMasked = 0x80;
 constexpr unsigned kLength = 0x7f;
-// Lengths that say that the real one follows, in two or in eight bytes.
+// Length values that mean: the length follows in two or in eight bytes.
 constexpr unsigned kTwoBytes = 126;
 constexpr unsigned kEightBytes = 127;
 
@@ -28,10 +28,10 @@ bool IsControl(unsigned opcode) { return opcode >= 8; }
 }  // namespace
 
 std::string WebSocketAccept(std::string_view key) {
-  std::string text(key);
-  text += "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";  // RFC 6455, 1.3
+  std::string input(key);
+  input += "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";  // RFC 6455, 1.3
   std::array<unsigned char, SHA_DIGEST_LENGTH> digest{};
-  SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  SHA1(reinterpret_cast<const unsigned char*>(input.data()), input.size(), digest.data());
   return Base64Encode({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 

@@ -24,7 +24,7 @@ std::string FromClient(unsigned first, std::string_view payload) {
   return out;
 }
 
-TEST(WebSocket, AcceptsAKeyAsTheRfcShows) {
+TEST(WebSocket, AcceptsTheKeyOfTheRfcsExample) {
   EXPECT_EQ(WebSocketAccept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
 }
 
@@ -47,7 +47,7 @@ TEST(WebSocket, WritesEachLengthInItsShortestForm) {
   EXPECT_EQ(close, "\x88\x02\x03\xe8");
 }
 
-TEST(WebSocket, HearsPingsAndTheEndAmongMessagesHoweverTheyAreCut) {
+TEST(WebSocket, ReportsPingsAndTheCloseFrameInPiecesOfAnySize) {
   const std::string input = FromClient(0x01, std::string(70'000, 'm')) + FromClient(0x89, "ping") +
                             FromClient(0x80, "rest") + FromClient(0x82, "") + FromClient(0x89, "") +
                             FromClient(0x8a, "pong") + FromClient(0x82, std::string(300, 'm')) +
@@ -63,7 +63,7 @@ TEST(WebSocket, HearsPingsAndTheEndAmongMessagesHoweverTheyAreCut) {
   }
 }
 
-TEST(WebSocket, BreaksOffWhatNoClientMaySend) {
+TEST(WebSocket, RejectsFramesThatNoClientMaySend) {
   std::string unmasked;
   AppendWebSocketFrame(WebSocketOpcode::kText, "hello", &unmasked);
   const std::string too_long("\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff", 10);

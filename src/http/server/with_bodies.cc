@@ -27,7 +27,7 @@ Handler WithBodies(Handler handler, std::size_t max_bytes) {
             (*shared)(std::move(request), peer, std::move(responder));
           } else if (!body.error().Is(StatusReason::kCancelled)) {
             const int code = CodeFor(body.error());
-            responder->Send(PlainAnswer(code, ReasonPhrase(code)));
+            responder->Send(PlainResponse(code, ReasonPhrase(code)));
           }
         };
         reading.ReadBody({.max_bytes = max_bytes, .reserve = {}, .done = std::move(done)});

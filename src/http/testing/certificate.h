@@ -13,7 +13,7 @@
 
 namespace herald::http {
 
-// A certificate and its key, made on the spot.
+// A certificate and its key, both in PEM.
 struct TestCertificate {
   std::string certificate{};
   std::string key{};
@@ -27,7 +27,7 @@ struct TestCertificateOptions {
   bool authority = false;
 };
 
-// Signed by `issuer`, or by itself; for servers and for clients.
+// Makes a certificate that is signed by `issuer`, or self-signed; for servers and clients.
 inline TestCertificate MakeTestCertificate(const TestCertificateOptions& options,
                                            const TestCertificate* issuer = nullptr) {
   constexpr long kDaySeconds = 24L * 60 * 60;
@@ -61,7 +61,7 @@ inline TestCertificate MakeTestCertificate(const TestCertificateOptions& options
     X509_set_issuer_name(x, X509_get_subject_name(x));
     HERALD_CHECK(X509_sign(x, key.get(), EVP_sha256()) > 0);
   }
-  return {.certificate = CertificateText(x), .key = PrivateKeyText(key.get())};
+  return {.certificate = CertificatePem(x), .key = PrivateKeyPem(key.get())};
 }
 
 }  // namespace herald::http

@@ -10,14 +10,14 @@
 
 #include "herald/base/clock.h"
 #include "http/response_head.h"
-#include "http/server/answer.h"
 #include "http/server/codec.h"
+#include "http/server/pending_response.h"
 
 namespace herald::http {
 
-// The connection of a codec under test: it keeps the requests, and carries answers and
-// bytes when it is told to. Time stands still. Thread-confined.
-class FakeConnection final : public RequestSink {
+// The connection of a codec under test: it keeps the requests, and passes on responses and bytes
+// when the test calls it. Its clock is fake. Thread-confined.
+class FakeConnection final : public RequestReceiver {
  public:
   struct Received {
     Request request;
@@ -28,7 +28,7 @@ class FakeConnection final : public RequestSink {
   static constexpr std::chrono::seconds kStart{1'794'787'200};
 
   FakeConnection() : FakeConnection(ServerOptions{}) {}
-  // Requests arrive in `requests` with their bodies; a longer one than `max_body_bytes` is refused.
+  // Requests are in `requests` with their bodies; a body over `max_body_bytes` is rejected.
   explicit FakeConnection(ServerOptions server_options,
                           std::size_t max_body_bytes = std::size_t{4} * 1024 * 1024)
       : options(std::move(server_options)),
@@ -41,9 +41,9 @@ class FakeConnection final : public RequestSink {
         date(clock),
         ready(std::make_shared<ReadyList>([this] { ++wake_ups; })),
         counters(std::make_shared<ServerCounters>()),
-        group(std::make_shared<AnswerGroup>(ready, counters, 1, options.max_queued_bytes)) {}
+        group(std::make_shared<ResponseGroup>(ready, counters, 1, options.max_queued_bytes)) {}
 
-  // Answers that nobody has taken would keep the list that keeps them.
+  // Responses that were not taken and the list would keep each other alive.
   ~FakeConnection() override { ready->Close(); }
   FakeConnection(const FakeConnection&) = delete;
   FakeConnection& operator=(const FakeConnection&) = delete;
@@ -51,8 +51,8 @@ class FakeConnection final : public RequestSink {
   CodecContext context() { return {options, date, *this, group}; }
   SteadyTime now() const { return clock.Steady(); }
 
-  void OnRequest(Request request, const std::shared_ptr<Answer>& answer) override {
-    handler(std::move(request), peer, MakeResponder(answer));
+  void OnRequest(Request request, const std::shared_ptr<PendingResponse>& response) override {
+    handler(std::move(request), peer, MakeResponder(response));
   }
 
   // Takes the oldest request. REQUIRES: there is one
@@ -62,11 +62,12 @@ class FakeConnection final : public RequestSink {
     return received;
   }
 
-  // Carries the answers to the codec and returns up to `limit` bytes of what it sends.
+  // Passes the responses to the codec and returns up to `limit` bytes of its output.
   std::string Send(ServerCodec& codec, std::size_t limit = kNoLimit) {
-    std::vector<std::shared_ptr<Answer>> answers;
-    ready->Take(answers);
-    for (const std::shared_ptr<Answer>& answer : answers) codec.OnAnswer(*answer, now());
+    std::vector<std::shared_ptr<PendingResponse>> responses;
+    ready->Take(responses);
+    for (const std::shared_ptr<PendingResponse>& response : responses)
+      codec.OnResponse(*response, now());
     std::string out;
     codec.Produce(out, limit, now());
     return out;
@@ -78,11 +79,11 @@ class FakeConnection final : public RequestSink {
   const Peer peer{};
   Handler handler;  // may be replaced
   FakeClock clock;
-  DateText date;
+  DateValue date;
   int wake_ups = 0;
   const std::shared_ptr<ReadyList> ready;
   const std::shared_ptr<ServerCounters> counters;
-  const std::shared_ptr<AnswerGroup> group;
+  const std::shared_ptr<ResponseGroup> group;
   std::deque<Received> requests;
 };
 

@@ -12,26 +12,26 @@
 
 #include "base/thread/mutex.h"
 #include "http/client/client.h"
-#include "http/testing/peer.h"
+#include "http/testing/scripted_server.h"
 
-// What the tests of the client have in common: scripts for a TestPeer, and calls to it.
+// Helpers of the client tests: scripts for a ScriptedServer, and calls to it.
 
-#define EXPECT_CONTAINS(text, part)                                                            \
+#define EXPECT_CONTAINS(actual, part)                                                          \
   EXPECT_PRED2([](const std::string& t, const std::string& p) { return t.find(p) != t.npos; }, \
-               text, part)
+               actual, part)
 
 namespace herald::http {
 
-// Long enough for the slowest machine; no test that passes waits for it.
+// Long enough for the slowest machine; a test that passes does not wait this long.
 inline constexpr std::chrono::seconds kPatience{60};
 inline constexpr CallOptions kPatient{.timeout = kPatience};
 
-// Of HTTP/2.
+// Constants of HTTP/2.
 inline constexpr std::uint32_t kNoError = 0;
 inline constexpr std::uint32_t kRefusedStream = 7;
 inline constexpr std::int32_t kLastPossibleStream = 0x7fffffff;
 
-// Things that happened on several threads, in their order. Thread-safe.
+// Events of several threads, in their order. Thread-safe.
 class Journal {
  public:
   void Add(std::string entry) {
@@ -39,7 +39,7 @@ class Journal {
     entries_.push_back(std::move(entry));
     changed_.NotifyAll();
   }
-  // Waits until so many are there, and returns all.
+  // Waits until there are this many entries, and returns all.
   std::vector<std::string> Await(std::size_t count) {
     MutexLock lock(mu_);
     changed_.WaitFor(lock, kPatience, [&]() REQUIRES(mu_) { return entries_.size() >= count; });
@@ -56,7 +56,7 @@ class Journal {
   std::vector<std::string> entries_ GUARDED_BY(mu_);
 };
 
-// A gate that scripts wait at until the test opens it. Thread-safe.
+// Scripts wait at a gate until the test opens it. Thread-safe.
 class Gate {
  public:
   void Open() { opened_.set_value(); }
@@ -67,29 +67,32 @@ class Gate {
   std::shared_future<void> future_{opened_.get_future()};
 };
 
-inline std::string Http1Answer(const std::string& body, const std::string& fields = "") {
+inline std::string Http1Response(const std::string& body, const std::string& fields = "") {
   return "HTTP/1.1 200 OK\r\n" + fields + "Content-Length: " + std::to_string(body.size()) +
          "\r\n\r\n" + body;
 }
 
 // An ordinary HTTP/1.1 server, until the client closes.
-inline void ServeHttp1(TestWire& wire, int) {
-  while (!wire.ReadRequest().empty()) wire.Write(Http1Answer("hello", "X-Test: yes\r\n"));
+inline void ServeHttp1(ScriptedConnection& wire, int) {
+  while (!wire.ReadRequest().empty()) wire.Write(Http1Response("hello", "X-Test: yes\r\n"));
 }
 
-// The same for HTTP/2: says the body back.
-inline void ServeHttp2(TestWire& wire, int) {
-  TestHttp2Peer(wire, {}, [](TestHttp2Peer& peer, const TestHttp2Peer::Stream& stream) {
-    peer.Answer(stream.id, 200, "echo:" + stream.request.body, {{"x-test", "yes"}});
-  }).Run();
+// The same for HTTP/2: returns the body of the request.
+inline void ServeHttp2(ScriptedConnection& wire, int) {
+  ScriptedHttp2Server(wire, {},
+                      [](ScriptedHttp2Server& peer, const ScriptedHttp2Server::Stream& stream) {
+                        peer.Respond(stream.id, 200, "echo:" + stream.request.body,
+                                     {{"x-test", "yes"}});
+                      })
+      .Run();
 }
 
-// Whichever of them was agreed on.
-inline void ServeEither(TestWire& wire, int number) {
+// The one that ALPN has chosen.
+inline void ServeEither(ScriptedConnection& wire, int number) {
   wire.alpn() == "h2" ? ServeHttp2(wire, number) : ServeHttp1(wire, number);
 }
 
-// An authority and what it signed.
+// A CA and certificates that it has signed.
 struct Pki {
   TestCertificate authority =
       MakeTestCertificate({.subject = {{"CN", "test CA"}}, .authority = true});
@@ -104,19 +107,19 @@ inline std::unique_ptr<Client> OpenClient(ClientOptions options) {
   return *std::move(client);
 }
 
-inline ClientOptions Plain(const TestPeer& peer) {
+inline ClientOptions Plain(const ScriptedServer& peer) {
   ClientOptions options;
   options.url = peer.url();
   return options;
 }
 
-inline ClientOptions PlainHttp2(const TestPeer& peer) {
+inline ClientOptions PlainHttp2(const ScriptedServer& peer) {
   ClientOptions options = Plain(peer);
   options.plain_http2 = true;
   return options;
 }
 
-inline ClientOptions Secure(const TestPeer& peer, ClientTls tls) {
+inline ClientOptions Secure(const ScriptedServer& peer, ClientTls tls) {
   ClientOptions options = Plain(peer);
   options.tls = [tls = std::move(tls)] { return tls; };
   return options;

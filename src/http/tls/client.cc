@@ -15,57 +15,57 @@
 namespace herald::http {
 namespace {
 
-// Plain text is taken out of OpenSSL in pieces of one full record.
+// Plaintext is read from OpenSSL in pieces of one full record.
 constexpr std::size_t kRecordBytes = 16 * 1024;
-// Names of a wrong certificate that are shown; some have hundreds.
+// How many names of a certificate an error message shows; some have hundreds.
 constexpr int kMaxNamesShown = 8;
 
-Status Refuse(std::string message) {
+Status TlsError(std::string message) {
   return Status(StatusReason::kUnreachable, std::move(message));
 }
 
 Status UseAuthorities(SSL_CTX* context, const ClientTls& tls) {
   if (tls.ca.empty()) {
     if (SSL_CTX_set_default_verify_paths(context) != 1)
-      return Refuse(
+      return TlsError(
           fmt::format("cannot read the system's CA certificates: {}", TakeOpensslError()));
     return {};
   }
   const std::vector<X509Ptr> authorities = ReadCertificates(tls.ca);
   if (authorities.empty())
-    return Refuse(
-        fmt::format("the CA holds no PEM certificate, or a bad one: {}", TakeOpensslError()));
+    return TlsError(
+        fmt::format("the CA has no PEM certificate or an invalid one: {}", TakeOpensslError()));
   for (const X509Ptr& certificate : authorities)
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate.get());
-  ERR_clear_error();  // one that is there twice does no harm
+  ERR_clear_error();  // a duplicate certificate is not an error
   return {};
 }
 
 Status UseCertificate(SSL_CTX* context, const ClientTls& tls) {
   if (tls.certificate.empty() && tls.key.empty()) return {};
-  if (tls.certificate.empty()) return Refuse("there is a client key, but no client certificate");
-  if (tls.key.empty()) return Refuse("there is a client certificate, but no client key");
+  if (tls.certificate.empty()) return TlsError("a client key is set, but no client certificate");
+  if (tls.key.empty()) return TlsError("a client certificate is set, but no client key");
   const std::vector<X509Ptr> chain = ReadCertificates(tls.certificate);
   if (chain.empty())
-    return Refuse(
-        fmt::format("the client certificate is not a PEM certificate: {}", TakeOpensslError()));
+    return TlsError(fmt::format("the client certificate is not a valid PEM certificate: {}",
+                                TakeOpensslError()));
   if (SSL_CTX_use_certificate(context, chain.front().get()) != 1)
-    return Refuse(fmt::format("the client certificate cannot be used: {}", TakeOpensslError()));
+    return TlsError(fmt::format("the client certificate cannot be used: {}", TakeOpensslError()));
   for (std::size_t i = 1; i < chain.size(); ++i) SSL_CTX_add1_chain_cert(context, chain[i].get());
   const KeyPtr key = ReadPrivateKey(tls.key);
   if (key == nullptr)
-    return Refuse(fmt::format("the client key is not a PEM private key without a password: {}",
-                              TakeOpensslError()));
+    return TlsError(fmt::format("the client key is not a PEM private key without a passphrase: {}",
+                                TakeOpensslError()));
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1)
-    return Refuse(
-        fmt::format("the client key does not fit the client certificate: {}", TakeOpensslError()));
+    return TlsError(fmt::format("the client key does not match the client certificate: {}",
+                                TakeOpensslError()));
   return {};
 }
 
 std::string Name(const X509_NAME* name) {
   const BioPtr bio(BIO_new(BIO_s_mem()));
   X509_NAME_print_ex(bio.get(), name, 0, XN_FLAG_ONELINE & ~ASN1_STRFLGS_ESC_MSB);
-  return BioText(bio.get());
+  return BioContents(bio.get());
 }
 
 std::string Time(const ASN1_TIME* time) {
@@ -75,7 +75,7 @@ std::string Time(const ASN1_TIME* time) {
                      parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-// The names and addresses that a certificate is for: "a.example, 10.0.0.1".
+// The names and addresses of a certificate: "a.example, 10.0.0.1".
 std::string AlternativeNames(const X509* certificate) {
   auto* names = static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
@@ -83,31 +83,31 @@ std::string AlternativeNames(const X509* certificate) {
   int shown = 0;
   for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
-    std::string text;
+    std::string shown_name;
     if (name->type == GEN_DNS) {
-      text.assign(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
-                  static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
+      shown_name.assign(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
+                        static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
     } else if (name->type == GEN_IPADD) {
       char buffer[INET6_ADDRSTRLEN] = "";
       const int family = ASN1_STRING_length(name->d.iPAddress) == 4 ? AF_INET : AF_INET6;
       if (ASN1_STRING_length(name->d.iPAddress) == (family == AF_INET ? 4 : 16))
         inet_ntop(family, ASN1_STRING_get0_data(name->d.iPAddress), buffer, sizeof(buffer));
-      text = buffer;
+      shown_name = buffer;
     }
-    if (text.empty()) continue;
+    if (shown_name.empty()) continue;
     if (++shown > kMaxNamesShown) {
       out += ", ...";
       break;
     }
-    out += (out.empty() ? "" : ", ") + text;
+    out += (out.empty() ? "" : ", ") + shown_name;
   }
   GENERAL_NAMES_free(names);
-  return out.empty() ? "no name at all" : out;
+  return out.empty() ? "no names" : out;
 }
 
 std::string Describe(int error, const X509* certificate, const std::string& host) {
   if (certificate == nullptr)
-    return fmt::format("the server's certificate was refused: {}",
+    return fmt::format("the server's certificate is invalid: {}",
                        X509_verify_cert_error_string(error));
   switch (error) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
@@ -130,7 +130,7 @@ std::string Describe(int error, const X509* certificate, const std::string& host
       return fmt::format("the server's certificate is signed by an unknown authority ({})",
                          Name(X509_get_issuer_name(certificate)));
     default:
-      return fmt::format("the certificate of {} was refused: {}",
+      return fmt::format("the certificate of {} is invalid: {}",
                          Name(X509_get_subject_name(certificate)),
                          X509_verify_cert_error_string(error));
   }
@@ -140,7 +140,8 @@ std::string Describe(int error, const X509* certificate, const std::string& host
 
 Result<std::shared_ptr<const TlsClientContext>> TlsClientContext::Make(const ClientTls& tls) {
   SslContextPtr context(SSL_CTX_new(TLS_client_method()));
-  if (context == nullptr) return Refuse(fmt::format("no TLS: {}", TakeOpensslError()));
+  if (context == nullptr)
+    return TlsError(fmt::format("cannot create a TLS context: {}", TakeOpensslError()));
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
@@ -156,9 +157,9 @@ TlsClientContext::TlsClientContext(ssl_ctx_st* context, const ClientTls& tls)
 TlsClientContext::~TlsClientContext() { SSL_CTX_free(context_); }
 
 struct TlsClient::Verification {
-  // Only here is the certificate at hand that was found wrong.
-  static int Judge(int fine, X509_STORE_CTX* store) {
-    if (fine == 1) return 1;
+  // Called with the invalid certificate, which is not available later.
+  static int OnVerify(int ok, X509_STORE_CTX* store) {
+    if (ok == 1) return 1;
     const auto* ssl =
         static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
     auto* self = static_cast<TlsClient*>(SSL_get_app_data(ssl));
@@ -168,7 +169,7 @@ struct TlsClient::Verification {
   }
 
   // Called when the server asks for a certificate.
-  static int OnAsked(SSL* ssl, void* user) {
+  static int OnCertificateRequested(SSL* ssl, void* user) {
     if (SSL_get_certificate(ssl) == nullptr)
       static_cast<TlsClient*>(user)->certificate_missing_ = true;
     return 1;
@@ -182,7 +183,7 @@ TlsClient::TlsClient(const TlsClientContext& context, const std::string& host, b
   BIO* in = BIO_new(BIO_s_mem());
   BIO* out = BIO_new(BIO_s_mem());
   HERALD_CHECK(in != nullptr && out != nullptr);
-  BIO_set_mem_eof_return(in, -1);  // empty means wait, not the end
+  BIO_set_mem_eof_return(in, -1);  // an empty BIO means wait, not the end
   BIO_set_mem_eof_return(out, -1);
   SSL_set_bio(ssl_, in, out);
   SSL_set_connect_state(ssl_);
@@ -192,8 +193,8 @@ TlsClient::TlsClient(const TlsClientContext& context, const std::string& host, b
   if (!address) SSL_set_tlsext_host_name(ssl_, host_.c_str());
   if (context.verify_) {
     X509_VERIFY_PARAM* rules = SSL_get0_param(ssl_);
-    // As Go: the common name is no name of a host, and whoever is in the CA file is trusted,
-    // self-signed or not.
+    // As in Go: the common name is not used as a host name, and every certificate in the CA file is
+    // trusted, self-signed or not.
     X509_VERIFY_PARAM_set_hostflags(
         rules, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     X509_VERIFY_PARAM_set_flags(rules, X509_V_FLAG_PARTIAL_CHAIN);
@@ -201,11 +202,11 @@ TlsClient::TlsClient(const TlsClientContext& context, const std::string& host, b
       X509_VERIFY_PARAM_set1_ip_asc(rules, host_.c_str());
     else
       X509_VERIFY_PARAM_set1_host(rules, host_.data(), host_.size());
-    SSL_set_verify(ssl_, SSL_VERIFY_PEER, Verification::Judge);
+    SSL_set_verify(ssl_, SSL_VERIFY_PEER, Verification::OnVerify);
   } else {
     SSL_set_verify(ssl_, SSL_VERIFY_NONE, nullptr);
   }
-  SSL_set_cert_cb(ssl_, Verification::OnAsked, this);
+  SSL_set_cert_cb(ssl_, Verification::OnCertificateRequested, this);
   static constexpr unsigned char kBoth[] = "\x02h2\x08http/1.1";
   const std::size_t skip = offer_http2 ? 0 : 3;
   SSL_set_alpn_protos(ssl_, kBoth + skip, static_cast<unsigned>(sizeof(kBoth) - 1 - skip));
@@ -237,9 +238,9 @@ Status TlsClient::Receive(std::string_view ciphertext, std::string* plain) {
 Status TlsClient::Send(std::string_view plain) {
   ERR_clear_error();
   while (!plain.empty()) {
-    // Writing into memory never waits.
+    // Writing to memory never blocks.
     const int result = SSL_write(ssl_, plain.data(), static_cast<int>(plain.size()));
-    if (result <= 0) return Refuse(fmt::format("TLS: {}", TakeOpensslError()));
+    if (result <= 0) return TlsError(fmt::format("TLS: {}", TakeOpensslError()));
     plain.remove_prefix(static_cast<std::size_t>(result));
   }
   return {};
@@ -251,7 +252,7 @@ void TlsClient::SendEnd() {
 }
 
 void TlsClient::TakeOutput(std::string* out) {
-  // Not BIO_reset(): it wipes all the memory that the largest write ever took.
+  // Not BIO_reset(): it clears all the memory that the largest write has used.
   BIO* bio = SSL_get_wbio(ssl_);
   const std::size_t size = BIO_ctrl_pending(bio);
   if (size == 0) return;
@@ -281,28 +282,28 @@ Status TlsClient::Failure(int result) {
   }
   if (!verify_error_.empty()) {
     ERR_clear_error();
-    return Refuse(verify_error_);
+    return TlsError(verify_error_);
   }
   const unsigned long code = ERR_peek_error();
   const int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
-  const std::string text = TakeOpensslError();
+  const std::string message = TakeOpensslError();
   switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
-      return Refuse("the server does not speak TLS");
+      return TlsError("the server does not use TLS");
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:  // how TLS 1.2 says it
-      if (certificate_missing_) return Refuse("the server asks for a client certificate");
-      return Refuse(fmt::format("TLS: {}", text));
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:  // the same in TLS 1.2
+      if (certificate_missing_) return TlsError("the server requires a client certificate");
+      return TlsError(fmt::format("TLS: {}", message));
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      return Refuse(fmt::format("the server refused the client certificate: {}", text));
+      return TlsError(fmt::format("the server rejected the client certificate: {}", message));
     default:
-      return Refuse(fmt::format("TLS: {}", text));
+      return TlsError(fmt::format("TLS: {}", message));
   }
 }
 

@@ -14,9 +14,9 @@
 namespace herald::http {
 namespace {
 
-BioPtr Reader(std::string_view text) {
-  const std::size_t size = std::min<std::size_t>(text.size(), INT_MAX);
-  BioPtr bio(BIO_new_mem_buf(text.data(), static_cast<int>(size)));
+BioPtr Reader(std::string_view pem) {
+  const std::size_t size = std::min<std::size_t>(pem.size(), INT_MAX);
+  BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(size)));
   HERALD_CHECK(bio != nullptr);
   return bio;
 }
@@ -27,7 +27,7 @@ BioPtr Writer() {
   return bio;
 }
 
-// OpenSSL would otherwise ask at the terminal.
+// Without this, OpenSSL would prompt on the terminal.
 int NoPassphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*user*/) { return -1; }
 
 }  // namespace
@@ -40,7 +40,7 @@ std::string TakeOpensslError() {
   return reason != nullptr ? reason : fmt::format("error {:x}", code);
 }
 
-std::string BioText(BIO* bio) {
+std::string BioContents(BIO* bio) {
   char* data = nullptr;
   const long size = BIO_get_mem_data(bio, &data);
   return size > 0 ? std::string(data, static_cast<std::size_t>(size)) : std::string();
@@ -64,16 +64,16 @@ KeyPtr ReadPrivateKey(std::string_view pem) {
   return KeyPtr(PEM_read_bio_PrivateKey(Reader(pem).get(), nullptr, NoPassphrase, nullptr));
 }
 
-std::string CertificateText(const X509* certificate) {
+std::string CertificatePem(const X509* certificate) {
   const BioPtr bio = Writer();
-  return PEM_write_bio_X509(bio.get(), certificate) == 1 ? BioText(bio.get()) : std::string();
+  return PEM_write_bio_X509(bio.get(), certificate) == 1 ? BioContents(bio.get()) : std::string();
 }
 
-std::string PrivateKeyText(const EVP_PKEY* key) {
+std::string PrivateKeyPem(const EVP_PKEY* key) {
   const BioPtr bio = Writer();
   const bool written =
       PEM_write_bio_PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1;
-  return written ? BioText(bio.get()) : std::string();
+  return written ? BioContents(bio.get()) : std::string();
 }
 
 std::string Fingerprint(const X509* certificate) {

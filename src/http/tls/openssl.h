@@ -12,7 +12,7 @@
 
 namespace herald::http {
 
-// OpenSSL's objects, which end with the function that OpenSSL has for them.
+// Owning pointers to OpenSSL's objects, with OpenSSL's function for each type as deleter.
 template <auto kFree>
 struct OpensslDeleter {
   template <typename T>
@@ -27,28 +27,27 @@ using KeyPtr = OpensslPtr<EVP_PKEY, EVP_PKEY_free>;
 using SslContextPtr = OpensslPtr<SSL_CTX, SSL_CTX_free>;
 using X509Ptr = OpensslPtr<X509, X509_free>;
 
-// The oldest error of OpenSSL on this thread, which is the cause of the others. Forgets all of
-// them.
+// The oldest OpenSSL error of this thread, which is the cause of the others. Clears all errors.
 std::string TakeOpensslError();
 
-// Of a BIO in memory, what was written to it.
-std::string BioText(BIO* bio);
+// The bytes that were written to a memory BIO.
+std::string BioContents(BIO* bio);
 
-// PEM, as it stands in files. Where reading fails, TakeOpensslError() says why.
+// Reading and writing PEM. If reading fails, TakeOpensslError() returns the reason.
 //
-// All certificates of a text; none where one of them is bad.
+// All certificates; empty if one of them is invalid.
 std::vector<X509Ptr> ReadCertificates(std::string_view pem);
-// A key with a passphrase is an error: there is nobody to ask.
+// Null on an error. A key with a passphrase is an error.
 KeyPtr ReadPrivateKey(std::string_view pem);
-// Empty where OpenSSL fails.
-std::string CertificateText(const X509* certificate);
-std::string PrivateKeyText(const EVP_PKEY* key);
+// Empty if OpenSSL fails.
+std::string CertificatePem(const X509* certificate);
+std::string PrivateKeyPem(const EVP_PKEY* key);
 
 // SHA-256 of the whole certificate, in hex.
 std::string Fingerprint(const X509* certificate);
 
-// In the words of OpenSSL's configuration: NID_basic_constraints, "critical,CA:TRUE". `issuer` is
-// the certificate whose key signs this one; null: its own.
+// `value` has the syntax of OpenSSL's configuration: NID_basic_constraints, "critical,CA:TRUE".
+// `issuer` is the certificate whose key signs this one; null: self-signed.
 bool AddExtension(X509* certificate, int nid, const std::string& value,
                   const X509* issuer = nullptr);
 

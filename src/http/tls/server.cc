@@ -16,7 +16,7 @@
 namespace herald::http {
 namespace {
 
-Status Refuse(std::string_view what) {
+Status TlsError(std::string_view what) {
   return Status(StatusReason::kInvalid, fmt::format("TLS: {}: {}", what, TakeOpensslError()));
 }
 
@@ -30,13 +30,13 @@ int ChooseProtocol(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* ch
   return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-// Verifies, and goes on whatever comes of it: certificate() looks at the result.
-int VerifyAndGoOn(X509_STORE_CTX* store, void* /*user*/) {
+// Verifies, but continues the handshake in any case: certificate() checks the result.
+int VerifyWithoutFailing(X509_STORE_CTX* store, void* /*user*/) {
   X509_verify_cert(store);
   return 1;
 }
 
-// Nothing if OpenSSL cannot read it.
+// nullopt if OpenSSL cannot parse it.
 std::optional<std::chrono::sys_seconds> TimeOf(const ASN1_TIME* time) {
   std::tm parts{};
   if (time == nullptr || ASN1_TIME_to_tm(time, &parts) != 1) return std::nullopt;
@@ -48,46 +48,47 @@ std::optional<std::chrono::sys_seconds> TimeOf(const ASN1_TIME* time) {
 Result<std::shared_ptr<const ServerTlsContext>> ServerTlsContext::Make(const ServerTls& tls) {
   ERR_clear_error();
   SslContextPtr context(SSL_CTX_new(TLS_server_method()));
-  if (!context) return Refuse("no context");
+  if (!context) return TlsError("cannot create a context");
   SSL_CTX* const ctx = context.get();
   SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-  // What HTTP/2 allows with TLS 1.2 (RFC 9113 9.2.2): forward secrecy and AEAD.
-  if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1) return Refuse("ciphers");
+  // The ciphers that HTTP/2 allows with TLS 1.2 (RFC 9113, 9.2.2): forward secrecy and AEAD.
+  if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1)
+    return TlsError("cannot set the ciphers");
   SSL_CTX_set_options(
       ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-  // Buffers are given back between records, and a write may be repeated from elsewhere.
+  // Buffers are released between records, and a write may be retried from another address.
   SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  // Resumption by ticket only: a cache would grow with the number of clients.
+  // Sessions are resumed by ticket only: a cache would grow with the number of clients.
   SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(ctx, 1);
   SSL_CTX_set_alpn_select_cb(ctx, ChooseProtocol, nullptr);
 
   std::vector<X509Ptr> chain = ReadCertificates(tls.certificate);
-  if (chain.empty()) return Refuse("the certificate cannot be read");
+  if (chain.empty()) return TlsError("the certificate cannot be read");
   if (SSL_CTX_use_certificate(ctx, chain.front().get()) != 1)
-    return Refuse("the certificate cannot be used");
+    return TlsError("the certificate cannot be used");
   for (std::size_t i = 1; i < chain.size(); ++i) {
     if (SSL_CTX_add1_chain_cert(ctx, chain[i].get()) != 1)
-      return Refuse("the certificate's chain cannot be used");
+      return TlsError("the certificate chain cannot be used");
   }
   const KeyPtr key = ReadPrivateKey(tls.key);
-  if (!key) return Refuse("the private key cannot be read, or has a passphrase");
+  if (!key) return TlsError("the private key cannot be read or has a passphrase");
   if (SSL_CTX_use_PrivateKey(ctx, key.get()) != 1 || SSL_CTX_check_private_key(ctx) != 1)
-    return Refuse("the private key does not belong to the certificate");
+    return TlsError("the private key does not match the certificate");
 
   if (!tls.client_ca.empty()) {
     const std::vector<X509Ptr> authorities = ReadCertificates(tls.client_ca);
-    if (authorities.empty()) return Refuse("the clients' CA cannot be read");
+    if (authorities.empty()) return TlsError("the client CA cannot be read");
     X509_STORE* store = SSL_CTX_get_cert_store(ctx);
     for (const X509Ptr& authority : authorities) {
       if (X509_STORE_add_cert(store, authority.get()) != 1 ||
           SSL_CTX_add_client_CA(ctx, authority.get()) != 1) {
-        return Refuse("the clients' CA cannot be used");
+        return TlsError("the client CA cannot be used");
       }
     }
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, nullptr);
-    SSL_CTX_set_cert_verify_callback(ctx, VerifyAndGoOn, nullptr);
-    // A resumed session would bring back a certificate that has expired since.
+    SSL_CTX_set_cert_verify_callback(ctx, VerifyWithoutFailing, nullptr);
+    // A resumed session would use a certificate that may have expired since.
     SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET);
     SSL_CTX_set_num_tickets(ctx, 0);
   }
@@ -96,7 +97,7 @@ Result<std::shared_ptr<const ServerTlsContext>> ServerTlsContext::Make(const Ser
 
 ServerTlsContext::~ServerTlsContext() { SSL_CTX_free(context_); }
 
-// What OpenSSL reads from and writes to: texts that the caller lends for one call.
+// The buffers of the caller from which OpenSSL reads and to which it writes during one call.
 struct ServerTlsSession::Pipe {
   std::string_view in{};
   std::string* out = nullptr;
@@ -147,7 +148,7 @@ ServerTlsSession::ServerTlsSession(std::shared_ptr<const ServerTlsContext> conte
 ServerTlsSession::~ServerTlsSession() { SSL_free(ssl_); }
 
 void ServerTlsSession::Receive(std::string_view records, std::string& wire,
-                               const std::function<void(std::string_view)>& text) {
+                               const std::function<void(std::string_view)>& plaintext) {
   if (state_ == State::kFailed || state_ == State::kClosed) return;
   ERR_clear_error();
   pipe_->in = records;
@@ -165,7 +166,7 @@ void ServerTlsSession::Receive(std::string_view records, std::string& wire,
   for (;;) {
     std::size_t size = 0;
     if (SSL_read_ex(ssl_, buffer.data(), buffer.size(), &size) == 1) {
-      text({buffer.data(), size});
+      plaintext({buffer.data(), size});
       // The callback may have sent something.
       pipe_->out = &wire;
       continue;
@@ -181,13 +182,15 @@ void ServerTlsSession::Receive(std::string_view records, std::string& wire,
   pipe_->out = nullptr;
 }
 
-void ServerTlsSession::Send(std::string_view text, std::string& wire) {
-  if (state_ == State::kFailed || text.empty()) return;
+void ServerTlsSession::Send(std::string_view plaintext, std::string& wire) {
+  if (state_ == State::kFailed || plaintext.empty()) return;
   ERR_clear_error();
   pipe_->out = &wire;
   std::size_t written = 0;
-  // All of it goes in one call: our end of the pipe takes everything.
-  if (SSL_write_ex(ssl_, text.data(), text.size(), &written) != 1 || written != text.size()) Fail();
+  // One call writes everything, because Pipe::Write() takes everything.
+  if (SSL_write_ex(ssl_, plaintext.data(), plaintext.size(), &written) != 1 ||
+      written != plaintext.size())
+    Fail();
   pipe_->out = nullptr;
 }
 
@@ -222,21 +225,21 @@ std::optional<Peer::Certificate> ServerTlsSession::certificate() const {
     if (kind != NID_commonName && kind != NID_organizationName) continue;
     unsigned char* utf8 = nullptr;
     const int size = ASN1_STRING_to_UTF8(&utf8, X509_NAME_ENTRY_get_data(entry));
-    if (size < 0) return std::nullopt;  // a name that cannot be read is not a name
-    // With its length: a NUL inside must not make somebody else of it.
+    if (size < 0) return std::nullopt;  // the name cannot be decoded
+    // With its length: a NUL byte must not shorten the name to that of another user.
     std::string value(reinterpret_cast<const char*>(utf8), static_cast<std::size_t>(size));
     OPENSSL_free(utf8);
     if (kind == NID_commonName) {
-      result.common_name = std::move(value);  // the last, as Go has it
+      result.common_name = std::move(value);  // the last one, as in Go
     } else {
       result.organizations.push_back(std::move(value));
     }
   }
-  const BioPtr text(BIO_new(BIO_s_mem()));
-  if (text && X509_NAME_print_ex(text.get(), subject, 0, XN_FLAG_RFC2253) >= 0)
-    result.subject = BioText(text.get());
-  // The last of the chain is the CA that was configured. There is always a chain, since
-  // sessions are not resumed where certificates are asked for.
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  if (bio && X509_NAME_print_ex(bio.get(), subject, 0, XN_FLAG_RFC2253) >= 0)
+    result.subject = BioContents(bio.get());
+  // The last certificate of the chain is the configured CA. There is always a chain, since sessions
+  // are not resumed if client certificates are requested.
   STACK_OF(X509)* chain = SSL_get0_verified_chain(ssl_);
   if (chain == nullptr || sk_X509_num(chain) == 0) return std::nullopt;
   result.anchor_sha256 = Fingerprint(sk_X509_value(chain, sk_X509_num(chain) - 1));

@@ -14,11 +14,11 @@ struct ssl_st;
 
 namespace herald::http {
 
-// A server's certificate, key and rules, as OpenSSL wants them: TLS 1.2 or newer, h2 or
+// The certificate, the key and the settings of a server for OpenSSL: TLS 1.2 or newer, h2 or
 // http/1.1 by ALPN. Immutable; sessions share it.
 class ServerTlsContext {
  public:
-  // What is wrong with which text, if it cannot be used.
+  // The message of an error (kInvalid) says which of the PEM strings is invalid and why.
   static Result<std::shared_ptr<const ServerTlsContext>> Make(const ServerTls& tls);
 
   ~ServerTlsContext();
@@ -32,9 +32,9 @@ class ServerTlsContext {
   ssl_ctx_st* const context_;
 };
 
-// The server's side of one TLS connection, without I/O: records in, text out, and the
-// other way round. It keeps no buffers of its own between calls but what OpenSSL needs
-// for half a record, because most of ten thousand connections are silent.
+// The server's side of one TLS connection, without I/O: records in, plaintext out, and vice versa.
+// Between calls it has no buffers except what OpenSSL needs for a partial record, because most of
+// ten thousand connections are idle.
 //
 // Thread-confined.
 class ServerTlsSession {
@@ -47,27 +47,27 @@ class ServerTlsSession {
   enum class State : std::uint8_t {
     kHandshake,
     kOpen,
-    kClosed,  // the peer has said goodbye
+    kClosed,  // the client has sent close_notify
     kFailed,  // see error()
   };
   State state() const { return state_; }
   // For the log.
   const std::string& error() const { return error_; }
 
-  // Takes records from the peer, calls `text` with what is in them, piece by piece, and
-  // appends to `wire` what has to be sent for the sake of TLS.
+  // Decrypts records of the client, calls `plaintext` with the contents, piece by piece, and
+  // appends to `wire` what TLS itself must send.
   void Receive(std::string_view records, std::string& wire,
-               const std::function<void(std::string_view)>& text);
-  // Appends the text as records. REQUIRES: state() is kOpen or kClosed
-  void Send(std::string_view text, std::string& wire);
-  // Appends a goodbye.
+               const std::function<void(std::string_view)>& plaintext);
+  // Encrypts and appends the records. REQUIRES: state() is kOpen or kClosed
+  void Send(std::string_view plaintext, std::string& wire);
+  // Appends close_notify.
   void Close(std::string& wire);
 
-  // What ALPN has settled on, or nothing. REQUIRES: the handshake is done
+  // The protocol chosen by ALPN, or empty. REQUIRES: the handshake is done
   std::string_view protocol() const;
-  // The client's certificate if it has shown one that its authority has signed and that was
-  // valid at the handshake. Any other counts as none, as with kube-apiserver: the client may
-  // still have a token. REQUIRES: the handshake is done
+  // The client's certificate, if it sent one that client_ca has signed and that was valid at the
+  // handshake. An invalid certificate counts as none, as in kube-apiserver: the client may still
+  // have a token. REQUIRES: the handshake is done
   std::optional<Peer::Certificate> certificate() const;
 
  private:

@@ -24,27 +24,28 @@ namespace {
 
 constexpr Offer kReviewOffer{.shapes = false, .yaml = true, .protobuf = false};
 
-struct Kind {
+struct ReviewKind {
   std::string_view name;
   std::string_view api_group;
   std::string_view resource;
 };
-constexpr Kind kAccessReview{"SelfSubjectAccessReview", "authorization.k8s.io",
-                             "selfsubjectaccessreviews"};
-constexpr Kind kRulesReview{"SelfSubjectRulesReview", "authorization.k8s.io",
-                            "selfsubjectrulesreviews"};
-constexpr Kind kSelfReview{"SelfSubjectReview", "authentication.k8s.io", "selfsubjectreviews"};
+constexpr ReviewKind kAccessReview{"SelfSubjectAccessReview", "authorization.k8s.io",
+                                   "selfsubjectaccessreviews"};
+constexpr ReviewKind kRulesReview{"SelfSubjectRulesReview", "authorization.k8s.io",
+                                  "selfsubjectrulesreviews"};
+constexpr ReviewKind kSelfReview{"SelfSubjectReview", "authentication.k8s.io",
+                                 "selfsubjectreviews"};
 
-const Kind* KindOf(const RequestInfo& request) {
+const ReviewKind* KindOf(const RequestInfo& request) {
   if (!request.is_resource || request.api_version != "v1" || !request.namespace_.empty() ||
       !request.name.empty())
     return nullptr;
-  for (const Kind* kind : {&kAccessReview, &kRulesReview, &kSelfReview})
+  for (const ReviewKind* kind : {&kAccessReview, &kRulesReview, &kSelfReview})
     if (request.api_group == kind->api_group && request.resource == kind->resource) return kind;
   return nullptr;
 }
 
-// One string of a review: its name in JSON, its number in protobuf, where it goes.
+// A string field of a review: its name in JSON, its number in protobuf, and its target.
 struct Member {
   std::string_view name;
   int number;
@@ -66,14 +67,14 @@ constexpr Member kNonResourceAttributes[] = {
 // The spec of a SelfSubjectRulesReview.
 constexpr Member kRulesSpec[] = {{"namespace", 1, &RequestInfo::namespace_}};
 
-// A review as the client sent it.
-struct Body {
+// The spec of a review.
+struct ReviewSpec {
   std::optional<RequestInfo> resource{};      // spec.resourceAttributes
   std::optional<RequestInfo> non_resource{};  // spec.nonResourceAttributes
   std::string namespace_{};                   // spec.namespace
 };
 
-// What is wrong with one field of a SelfSubjectAccessReview, as Kubernetes says it.
+// The error for an invalid field of a SelfSubjectAccessReview, with Kubernetes' message.
 Status Invalid(std::string_view field, std::string_view shown, std::string_view why) {
   std::string message = fmt::format("Invalid value: {}: {}", shown, why);
   Status::Parts parts{.reason = StatusReason::kInvalid};
@@ -89,11 +90,11 @@ Status Invalid(std::string_view field, std::string_view shown, std::string_view 
   return Status(std::move(parts));
 }
 
-// Reads the members of one object of a review. The first member of another type is an error,
-// which names its path in the review.
+// Reads the members of one object of a review. A member of the wrong type is an error that names
+// its path in the review.
 class ObjectReader {
  public:
-  ObjectReader(const Kind& kind, const Json& object, std::string path)
+  ObjectReader(const ReviewKind& kind, const Json& object, std::string path)
       : kind_(kind), object_(object), path_(std::move(path)) {}
 
   // Null if the member is missing or null.
@@ -124,13 +125,13 @@ class ObjectReader {
                                                    wanted, JsonTypeName(value->type())));
   }
 
-  const Kind& kind_;
+  const ReviewKind& kind_;
   const Json& object_;
   const std::string path_;  // "spec."
 };
 
-// Whether the body says that it is what its URL asks for, or says nothing.
-Status CheckType(const Kind& kind, const ObjectReader& review) {
+// Fails if the body has a kind or apiVersion that does not match the URL.
+Status CheckType(const ReviewKind& kind, const ObjectReader& review) {
   const Result<std::string> name = review.String("kind");
   if (!name) return name.error();
   const Result<std::string> version = review.String("apiVersion");
@@ -147,7 +148,7 @@ Status CheckType(const Kind& kind, const ObjectReader& review) {
                   Quoted(actual_kind), Quoted(actual)));
 }
 
-Result<Body> FromJson(const Kind& kind, std::string_view text) {
+Result<ReviewSpec> FromJson(const ReviewKind& kind, std::string_view text) {
   constexpr std::string_view kNoKind = "couldn't get version/kind; json parse error: ";
   const Result<Json> json = ParseJson(text);
   if (!json)
@@ -161,8 +162,8 @@ Result<Body> FromJson(const Kind& kind, std::string_view text) {
         kind.name, text);
   const ObjectReader review(kind, *json, "");
   if (Status wrong = CheckType(kind, review); !wrong.ok()) return wrong;
-  Body body;
-  if (&kind == &kSelfReview) return body;  // which has no spec
+  ReviewSpec body;
+  if (&kind == &kSelfReview) return body;  // a SelfSubjectReview has no spec
   const Result<const Json*> spec_json = review.Object("spec");
   if (!spec_json) return spec_json.error();
   if (*spec_json == nullptr) return body;
@@ -192,8 +193,8 @@ Result<Body> FromJson(const Kind& kind, std::string_view text) {
   return body;
 }
 
-// The bytes of field `number` of a message, the last if it is given twice; nothing if it is
-// missing. An error if the message is not protobuf.
+// The bytes of field `number` of a message; of the last one if it is repeated. Nothing if it is
+// missing. Fails if the message is not valid protobuf.
 Result<std::optional<std::string_view>> FieldOf(std::string_view message, int number) {
   ProtobufReader reader(message);
   std::optional<std::string_view> found;
@@ -218,7 +219,7 @@ Result<RequestInfo> StringsOf(std::string_view message, std::span<const Member> 
   return info;
 }
 
-Result<Body> FromProtobuf(const Kind& kind, std::string_view text) {
+Result<ReviewSpec> FromProtobuf(const ReviewKind& kind, std::string_view text) {
   constexpr std::string_view kMagic("k8s\0", 4);
   constexpr int kRawOfEnvelope = 2;
   constexpr int kSpecOfReview = 2;
@@ -226,7 +227,7 @@ Result<Body> FromProtobuf(const Kind& kind, std::string_view text) {
   constexpr int kNonResourceOfSpec = 2;
   if (!text.starts_with(kMagic))
     return Unrecognized("the body does not begin as Kubernetes protobuf does", kind.name, text);
-  Body body;
+  ReviewSpec body;
   std::string_view message = text.substr(kMagic.size());
   for (const int number : {kRawOfEnvelope, kSpecOfReview}) {
     const auto found = FieldOf(message, number);
@@ -258,7 +259,8 @@ Result<Body> FromProtobuf(const Kind& kind, std::string_view text) {
   return body;
 }
 
-Result<Body> ReadBody(const Kind& kind, const http::Headers& headers, std::string_view text) {
+Result<ReviewSpec> ReadBody(const ReviewKind& kind, const http::Headers& headers,
+                            std::string_view text) {
   const std::optional<MediaType> media = BodyMediaType(headers);
   if (!media)
     return Status(StatusReason::kUnsupportedMediaType,
@@ -271,8 +273,8 @@ Result<Body> ReadBody(const Kind& kind, const http::Headers& headers, std::strin
   return json ? FromJson(kind, *json) : Unrecognized(json.error().message(), kind.name, text);
 }
 
-// What to authorize, or the refusal.
-Result<RequestInfo> RequestOf(const Body& body) {
+// The request to authorize.
+Result<RequestInfo> RequestOf(const ReviewSpec& body) {
   if (body.resource && body.non_resource) {
     std::string shown = R"({"Path":)";
     AppendJsonString(body.non_resource->path, &shown);
@@ -290,7 +292,7 @@ Result<RequestInfo> RequestOf(const Body& body) {
   return info;
 }
 
-std::string Head(const Kind& kind, std::string_view metadata) {
+std::string Head(const ReviewKind& kind, std::string_view metadata) {
   return fmt::format(R"({{"kind":"{}","apiVersion":"{}/v1","metadata":{})", kind.name,
                      kind.api_group, metadata);
 }
@@ -371,7 +373,7 @@ void SendRulesReview(Exchange& exchange, const RuleList& list) {
 }
 
 void SendSelfReview(Exchange& exchange, WallTime now) {
-  const User& user = exchange.call().user;
+  const User& user = exchange.admitted().user;
   std::string json =
       Head(kSelfReview, fmt::format(R"({{"creationTimestamp":"{}"}})", Time(now).ToString()));
   json += R"(,"status":{"userInfo":{"username":)";
@@ -398,14 +400,9 @@ void SendSelfReview(Exchange& exchange, WallTime now) {
 
 bool IsReview(const RequestInfo& request) { return KindOf(request) != nullptr; }
 
-Status ReviewTooLarge() {
-  return Status(StatusReason::kRequestEntityTooLarge,
-                fmt::format("Request entity too large: limit is {}", kMaxReviewBytes));
-}
-
 void AnswerReview(const std::shared_ptr<Exchange>& exchange,
                   const std::shared_ptr<const Authorizer>& authorizer, WallTime now) {
-  const Kind& kind = *KindOf(exchange->info());
+  const ReviewKind& kind = *KindOf(exchange->info());
   if (exchange->info().verb != "create")
     return exchange->SendStatus(Status(
         Status::Parts{.reason = StatusReason::kMethodNotAllowed,
@@ -414,9 +411,9 @@ void AnswerReview(const std::shared_ptr<Exchange>& exchange,
   if (Status bad = exchange->Accept(kReviewOffer); !bad.ok()) return exchange->SendStatus(bad);
   const Result<std::string> text = exchange->TakeBody();
   if (!text) return exchange->SendStatus(text.error());
-  const Result<Body> body = ReadBody(kind, exchange->request().headers, *text);
+  const Result<ReviewSpec> body = ReadBody(kind, exchange->request().headers, *text);
   if (!body) return exchange->SendStatus(body.error());
-  const User& user = exchange->call().user;
+  const User& user = exchange->admitted().user;
   if (&kind == &kSelfReview) return SendSelfReview(*exchange, now);
   if (&kind == &kRulesReview) {
     if (body->namespace_.empty())
@@ -425,7 +422,7 @@ void AnswerReview(const std::shared_ptr<Exchange>& exchange,
   }
   Result<RequestInfo> asked = RequestOf(*body);
   if (!asked) return exchange->SendStatus(asked.error());
-  // All three are kept until the decision is there.
+  // The callback keeps all three alive until the decision is made.
   const auto request = std::make_shared<const RequestInfo>(*std::move(asked));
   authorizer->Authorize(user, *request, [exchange, authorizer, request](const Decision& decision) {
     SendAccessReview(*exchange, *request, decision);

@@ -11,7 +11,8 @@
 
 namespace herald::server {
 
-// The reviews that users make of themselves. Nothing is stored: the answer to the POST is all.
+// The reviews in which users query their own identity and permissions. They are not stored: the
+// result is the response to the POST.
 //
 //   SelfSubjectAccessReview  authorization.k8s.io/v1   may I do this?     kubectl auth can-i
 //   SelfSubjectRulesReview   authorization.k8s.io/v1   what may I do?     kubectl auth can-i --list
@@ -19,14 +20,13 @@ namespace herald::server {
 
 // A review is a few hundred bytes, and is parsed on the connection's thread.
 inline constexpr std::size_t kMaxReviewBytes = std::size_t{64} * 1024;
-Status ReviewTooLarge();
 
-// Whether this request is for one of the collections above.
+// Whether the request is for one of these resources.
 bool IsReview(const RequestInfo& request);
 
-// Answers it for the call's user, as JSON or YAML. The body may also be Kubernetes protobuf. Any
-// method but POST is refused.
-// REQUIRES: IsReview(exchange->call().info)
+// Sends the response for the user of the request, as JSON or YAML. The body may also be Kubernetes
+// protobuf. Methods other than POST are rejected.
+// REQUIRES: IsReview(exchange->admitted().info)
 void AnswerReview(const std::shared_ptr<Exchange>& exchange,
                   const std::shared_ptr<const Authorizer>& authorizer, WallTime now);
 

@@ -31,21 +31,21 @@ class ReviewTest : public testing::Test {
                                      http::Headers headers = {}) {
     if (headers.Find("content-type") == nullptr) headers.Add("content-type", "application/json");
     auto responder = std::make_shared<TestResponder>();
-    Call call;
-    call.info = ParseRequestInfo(method, target);
-    EXPECT_TRUE(IsReview(call.info));
-    call.request = {.method = std::move(method),
-                    .target = std::string(target),
-                    .authority = {},
-                    .headers = std::move(headers),
-                    .body = std::move(body)};
-    call.user = kUser;
-    AnswerReview(std::make_shared<Exchange>(std::move(call), responder), authorizer_,
+    AdmittedRequest admitted;
+    admitted.info = ParseRequestInfo(method, target);
+    EXPECT_TRUE(IsReview(admitted.info));
+    admitted.request = {.method = std::move(method),
+                        .target = std::string(target),
+                        .authority = {},
+                        .headers = std::move(headers),
+                        .body = std::move(body)};
+    admitted.user = kUser;
+    AnswerReview(std::make_shared<Exchange>(std::move(admitted), responder), authorizer_,
                  WallTime(std::chrono::seconds(1'700'000'000)));
     return responder;
   }
 
-  // Remembers what it was asked, and answers what the test says.
+  // Records the requests and returns the decision that the test sets.
   struct TestAuthorizer final : public Authorizer {
     void Authorize(const User& user, const RequestInfo& request, Done done) const override {
       EXPECT_EQ(user, kUser);
@@ -68,7 +68,7 @@ class ReviewTest : public testing::Test {
   RuleList& rules_ = authorizer_->rules;
 };
 
-TEST_F(ReviewTest, ReviewsArePostedToTheirCollections) {
+TEST_F(ReviewTest, RecognizesTheThreeReviewCollections) {
   for (const std::string_view path : {kAccess, kRules, kSelf}) {
     for (const char* method : {"GET", "PUT", "DELETE"})
       EXPECT_EQ(Ask(method, path, "{}")->status(), 405) << path;
@@ -81,7 +81,7 @@ TEST_F(ReviewTest, ReviewsArePostedToTheirCollections) {
     EXPECT_FALSE(IsReview(ParseRequestInfo("POST", path))) << path;
 }
 
-TEST_F(ReviewTest, SaysWhoTheUserIs) {
+TEST_F(ReviewTest, ReturnsTheUserInASelfSubjectReview) {
   const auto review = Post(kSelf, R"({"kind":"SelfSubjectReview"})");
   EXPECT_EQ(review->status(), 201);
   EXPECT_EQ(review->body(),
@@ -94,7 +94,7 @@ TEST_F(ReviewTest, SaysWhoTheUserIs) {
             std::string::npos);
 }
 
-TEST_F(ReviewTest, SaysWhetherTheUserMayAndWhy) {
+TEST_F(ReviewTest, ReturnsTheDecisionAndItsReason) {
   decision_ = {.allowed = true, .reason = "RBAC: allowed by \"x\""};
   const auto review = Post(
       kAccess,
@@ -169,7 +169,7 @@ TEST_F(ReviewTest, ListsTheRulesOfTheUser) {
   EXPECT_NE(nowhere->body().find("no namespace on request"), std::string::npos);
 }
 
-TEST_F(ReviewTest, RefusesBodiesThatItCannotRead) {
+TEST_F(ReviewTest, RejectsInvalidBodies) {
   for (const char* bad : {"", "[]", "{", R"({"kind":"Event"})", R"({"kind":5})",
                           R"({"apiVersion":"events.k8s.io/v1"})"}) {
     for (const std::string_view path : {kAccess, kRules, kSelf})

@@ -19,8 +19,8 @@ namespace {
 
 Status Unauthorized() { return Status(StatusReason::kUnauthorized, "Unauthorized"); }
 
-// The fields of one CSV line; quoted ones may hold commas, and "" for a quote. Nothing
-// where a quote is not closed.
+// The fields of one CSV line. Quoted fields may contain commas, and "" for a quote. Returns nothing
+// if a quote is not closed.
 std::optional<std::vector<std::string>> SplitCsvLine(std::string_view line) {
   std::vector<std::string> fields(1);
   bool quoted = false;
@@ -57,7 +57,7 @@ std::vector<std::string> SplitGroups(std::string_view text) {
   return groups;
 }
 
-// Subprotocols of this name are tokens (upstream:
+// Subprotocols with this prefix are tokens (upstream:
 // apiserver/pkg/authentication/request/websocket/protocol.go).
 constexpr std::string_view kTokenProtocol = "base64url.bearer.authorization.k8s.io.";
 
@@ -74,8 +74,8 @@ std::vector<std::string_view> SplitProtocols(const http::Request& request) {
   return names;
 }
 
-// Tokens are looked up by their digest, so that how long a wrong one takes tells
-// nothing about the right ones.
+// Tokens are looked up by their digest, so that the time to reject a wrong token reveals nothing
+// about the valid ones.
 using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
 
 Digest DigestOf(std::string_view text) {
@@ -109,8 +109,8 @@ class TokenAuthenticator final : public Authenticator {
     return std::optional<User>(user->second);
   }
 
-  // A browser cannot set headers of a WebSocket, but it can name subprotocols: one of them
-  // may be a token. There must be another, which can be answered with.
+  // A browser cannot set the headers of a WebSocket request, but it can set subprotocols, and one
+  // of them may be a token. There must be another one, which the server can select.
   Result<std::optional<User>> OfWebSocket(const http::Request& request) const {
     std::optional<std::string_view> encoded;
     for (std::string_view name : SplitProtocols(request)) {
@@ -127,26 +127,26 @@ class TokenAuthenticator final : public Authenticator {
   const std::map<Digest, User> users_;
 };
 
-// The SHA-256 fingerprints of the certificates in a PEM text.
+// The SHA-256 fingerprints of PEM certificates.
 Result<std::set<std::string>> Fingerprints(std::string_view pem) {
   std::set<std::string> out;
   for (const http::X509Ptr& certificate : http::ReadCertificates(pem))
     out.insert(http::Fingerprint(certificate.get()));
   if (out.empty())
-    return Status(StatusReason::kBadRequest,
-                  fmt::format("there is no certificate (PEM) in the CA file, or a bad one: {}",
-                              http::TakeOpensslError()));
+    return Status(
+        StatusReason::kBadRequest,
+        fmt::format("must contain CA certificates in PEM form: {}", http::TakeOpensslError()));
   return out;
 }
 
-// The CAs whose certificates are believed while they are valid. Immutable.
+// Trusted CAs. Immutable.
 class Anchors {
  public:
   // The clock is borrowed.
   Anchors(std::set<std::string> fingerprints, const Clock& clock)
       : fingerprints_(std::move(fingerprints)), clock_(clock) {}
 
-  // The peer's certificate if it counts now, or null.
+  // The peer's certificate if it is valid now and signed by one of the CAs; otherwise null.
   const http::Peer::Certificate* Trusted(const http::Peer& peer) const {
     if (!peer.certificate) return nullptr;
     const http::Peer::Certificate& certificate = *peer.certificate;
@@ -232,21 +232,21 @@ Result<std::unique_ptr<Authenticator>> MakeTokenAuthenticator(std::string_view c
     ++number;
     line = Trimmed(line);
     if (line.empty() || line.starts_with('#')) continue;
-    const auto refuse = [&](std::string_view why) {
+    const auto invalid = [&](std::string_view why) {
       return Status(StatusReason::kBadRequest, fmt::format("{}: line {}: {}", file, number, why));
     };
     std::optional<std::vector<std::string>> fields = SplitCsvLine(line);
-    if (!fields) return refuse("a quote is not closed");
+    if (!fields) return invalid("a quote is not closed");
     if (fields->size() < 3)
-      return refuse("must be token,user,uid and optionally \"group1,group2\"");
+      return invalid("must be token,user,uid and optionally \"group1,group2\"");
     std::vector<std::string>& field = *fields;
-    if (Trimmed(field[0]).empty()) return refuse("the token is empty");
-    if (Trimmed(field[1]).empty()) return refuse("the user is empty");
+    if (Trimmed(field[0]).empty()) return invalid("the token is empty");
+    if (Trimmed(field[1]).empty()) return invalid("the user is empty");
     User user{.name = std::string(Trimmed(field[1])),
               .uid = std::string(Trimmed(field[2])),
               .groups = field.size() > 3 ? SplitGroups(field[3]) : std::vector<std::string>()};
     if (!users.emplace(DigestOf(Trimmed(field[0])), std::move(user)).second)
-      return refuse("the token was given before");
+      return invalid("the token is also in an earlier line");
   }
   return std::unique_ptr<Authenticator>(std::make_unique<TokenAuthenticator>(std::move(users)));
 }
@@ -278,7 +278,7 @@ std::vector<std::string> WebSocketProtocols(const http::Request& request) {
 
 namespace {
 
-// Not for the anonymous user, nor for one of whom a front proxy says whether it is authenticated.
+// Except for the anonymous user, and if a proxy has already set one of the two groups.
 void AddAuthenticatedGroup(User* user) {
   const auto is_in = [user](std::string_view group) {
     return std::find(user->groups.begin(), user->groups.end(), group) != user->groups.end();
@@ -287,23 +287,23 @@ void AddAuthenticatedGroup(User* user) {
     user->groups.emplace_back(kAuthenticatedGroup);
 }
 
-// Asks the authenticators from `next` on.
+// Calls the authenticators from index `next` on.
 void AuthenticateFrom(std::shared_ptr<const Authenticators> authenticators, std::size_t next,
                       const http::Request& request, const http::Peer& peer,
                       std::function<void(Result<User>)> done) {
   if (next == authenticators->size()) return done(Unauthorized());
-  const Authenticator& asked = *(*authenticators)[next];
-  asked.Authenticate(request, peer,
-                     [authenticators = std::move(authenticators), next, &request, &peer,
-                      done = std::move(done)](Result<std::optional<User>> result) mutable {
-                       if (!result) return done(result.error());
-                       if (!*result)
-                         return AuthenticateFrom(std::move(authenticators), next + 1, request, peer,
-                                                 std::move(done));
-                       User user = **std::move(result);
-                       AddAuthenticatedGroup(&user);
-                       done(std::move(user));
-                     });
+  const Authenticator& authenticator = *(*authenticators)[next];
+  authenticator.Authenticate(request, peer,
+                             [authenticators = std::move(authenticators), next, &request, &peer,
+                              done = std::move(done)](Result<std::optional<User>> result) mutable {
+                               if (!result) return done(result.error());
+                               if (!*result)
+                                 return AuthenticateFrom(std::move(authenticators), next + 1,
+                                                         request, peer, std::move(done));
+                               User user = **std::move(result);
+                               AddAuthenticatedGroup(&user);
+                               done(std::move(user));
+                             });
 }
 
 }  // namespace

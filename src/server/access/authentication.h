@@ -12,40 +12,41 @@
 
 namespace herald::server {
 
-// Tokens that an operator wrote into a file, as for kube-apiserver's --token-auth-file: a CSV
-// line per token, `token,user,uid,"group1,group2"`, the groups being optional. An error
-// names the line.
+// Authenticates bearer tokens of a file in the format of kube-apiserver's --token-auth-file: one
+// CSV line per token, `token,user,uid,"group1,group2"`. The groups are optional. An error names the
+// line; `file` is used in messages only.
 Result<std::unique_ptr<Authenticator>> MakeTokenAuthenticator(std::string_view csv,
                                                               const std::string& file);
 
-// Client certificates signed by one of the CAs in `ca` (PEM): the common name is the
-// user, the organizations are the groups. A certificate counts only while it is valid by `clock`
-// (borrowed), also on a connection that was opened before it expired.
+// Authenticates client certificates signed by one of the CAs in `ca` (PEM). The common name is the
+// user, and the organizations are the groups. The certificate must be valid, according to `clock`
+// (borrowed), at the time of each request: a connection may be older than that.
 Result<std::unique_ptr<Authenticator>> MakeCertificateAuthenticator(
     std::string_view ca, const Clock& clock = SystemClock());
 
-// Headers that a front proxy sets for the user it has authenticated itself. Believed
-// only from a connection whose client certificate was signed by one of the CAs in `ca`, is still
-// valid, and has one of the allowed common names (none: any).
+// Authenticates users by headers that an authenticating proxy sets. The headers are trusted only if
+// the client certificate of the connection was signed by one of the CAs in `ca`, is valid, and has
+// one of the allowed common names (if empty, any name).
 struct RequestHeaderOptions {
   std::string ca{};              // PEM
   const Clock* clock = nullptr;  // borrowed; null: SystemClock()
   std::vector<std::string> allowed_names{};
-  // Lower-case; the first that the request has counts.
+  // Lower-case. The first username header with a value is used, and all group headers.
   std::vector<std::string> username_headers{"x-remote-user"};
   std::vector<std::string> group_headers{"x-remote-group"};
 };
 Result<std::unique_ptr<Authenticator>> MakeRequestHeaderAuthenticator(RequestHeaderOptions options);
 
-// The subprotocols that a WebSocket offers, without a token that is given as one.
+// The subprotocols that a WebSocket request offers, except those that carry a token.
 std::vector<std::string> WebSocketProtocols(const http::Request& request);
 
-// The ways in which a server authenticates, in the order in which they are asked.
+// The authenticators of a server, in the order in which they are called.
 using Authenticators = std::vector<std::unique_ptr<Authenticator>>;
 
-// Asks each in turn. A user that one of them knows is also in the group system:authenticated. A
-// request without credentials is refused: there is no anonymous user. Calls `done` once, within
-// this call or later on any thread; `request` and `peer` must stay valid until then.
+// Calls the authenticators in turn, until one of them returns a user or an error. Adds the group
+// system:authenticated to the user. A request without credentials is rejected: there is no
+// anonymous user. Calls `done` once, within this call or later on any thread; `request` and `peer`
+// must stay valid until then.
 void Authenticate(std::shared_ptr<const Authenticators> authenticators,
                   const http::Request& request, const http::Peer& peer,
                   std::function<void(Result<User>)> done);

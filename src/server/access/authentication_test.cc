@@ -19,7 +19,7 @@ http::Request WithHeaders(http::Headers headers) {
 
 using AuthenticatorsPtr = std::shared_ptr<const Authenticators>;
 
-// The user that the authenticators name within the call.
+// Requires that the authenticators return within the call.
 Result<User> Authenticate(const AuthenticatorsPtr& authenticators, const http::Request& request,
                           const http::Peer& peer) {
   Result<User> found = Status(StatusReason::kUnknown, "not decided");
@@ -42,7 +42,7 @@ AuthenticatorsPtr Tokens(std::string_view csv) {
   return List();
 }
 
-// Decides when the test says so.
+// Keeps the callbacks, so that the test decides when they are called.
 class LateAuthenticator final : public Authenticator {
  public:
   void Authenticate(const http::Request&, const http::Peer&, Done done) const override {
@@ -73,10 +73,10 @@ TEST(Authenticate, WaitsForAnAuthenticatorAndThenAsksTheNext) {
   remote.waiting[1](std::optional<User>(User{"bob", "", {}}));
   remote.waiting[2](Status(StatusReason::kUnauthorized, "revoked"));
   EXPECT_EQ(names, (std::vector<std::string>{"alice", "bob", "revoked"}));
-  remote.waiting.clear();  // they keep the list, and with it the authenticator
+  remote.waiting.clear();  // the callbacks keep the list, and with it the authenticator, alive
 }
 
-TEST(TokenAuthenticator, KnowsUserUidAndGroups) {
+TEST(TokenAuthenticator, ReadsUserUidAndGroups) {
   const auto ways =
       Tokens("# people\nsecret-1,alice,17,\"system:masters, ops\"\r\n\nsecret-2,bob,\n");
   const Result<User> alice =
@@ -89,7 +89,7 @@ TEST(TokenAuthenticator, KnowsUserUidAndGroups) {
   EXPECT_EQ(bob->name, "bob");
 }
 
-TEST(TokenAuthenticator, TakesATokenThatAWebSocketNamesAsASubprotocol) {
+TEST(TokenAuthenticator, AcceptsATokenInAWebSocketSubprotocol) {
   const auto ways = Tokens("secret?>1,alice,17\n");
   const std::string token = "base64url.bearer.authorization.k8s.io.c2VjcmV0Pz4x";
   struct Case {
@@ -111,7 +111,7 @@ TEST(TokenAuthenticator, TakesATokenThatAWebSocketNamesAsASubprotocol) {
             (std::vector<std::string>{"mine", "yours"}));
 }
 
-TEST(TokenAuthenticator, RefusesWrongAndMissingTokens) {
+TEST(TokenAuthenticator, RejectsWrongAndMissingTokens) {
   const auto ways = Tokens("secret-1,alice,17\n");
   for (const http::Headers& headers :
        {http::Headers{}, http::Headers{{"authorization", "Bearer secret"}},
@@ -124,7 +124,7 @@ TEST(TokenAuthenticator, RefusesWrongAndMissingTokens) {
   }
 }
 
-TEST(TokenAuthenticator, NamesTheBadLine) {
+TEST(TokenAuthenticator, ReportsTheNumberOfAnInvalidLine) {
   struct Case {
     const char* csv;
     const char* message;
@@ -134,18 +134,18 @@ TEST(TokenAuthenticator, NamesTheBadLine) {
       {"a,b,c\n,b,c\n", "t: line 2: the token is empty"},
       {"a,,c\n", "t: line 1: the user is empty"},
       {"a,b,c,\"x\n", "t: line 1: a quote is not closed"},
-      {"a,b,c\na,d,e\n", "t: line 2: the token was given before"},
+      {"a,b,c\na,d,e\n", "t: line 2: the token is also in an earlier line"},
   };
   for (const Case& c : cases)
     EXPECT_EQ(MakeTokenAuthenticator(c.csv, "t").error().message(), c.message);
 }
 
-TEST(CertificateAuthenticator, RefusesAFileWithoutCertificates) {
+TEST(CertificateAuthenticator, RejectsAFileWithoutCertificates) {
   EXPECT_FALSE(MakeCertificateAuthenticator("not PEM").has_value());
   EXPECT_FALSE(MakeRequestHeaderAuthenticator({}).has_value());
 }
 
-// A CA that was made for this test; its key is gone.
+// A CA created for this test. Its key was deleted.
 constexpr std::string_view kCa = R"(-----BEGIN CERTIFICATE-----
 MIIBezCCASGgAwIBAgIUbM4Te3/ZMybnVKU/zaNgKkHdMiwwCgYIKoZIzj0EAwIw
 EjEQMA4GA1UEAwwHdGVzdCBDQTAgFw0yNjExMTUyMzMyMTZaGA8yMTI2MTAyMjIz
@@ -170,7 +170,7 @@ http::Peer PeerWith(std::string anchor, std::string name, std::vector<std::strin
   return peer;
 }
 
-TEST(CertificateAuthenticator, TakesNamesFromCertificatesOfItsOwnCaOnly) {
+TEST(CertificateAuthenticator, AcceptsOnlyCertificatesSignedByItsCa) {
   const AuthenticatorsPtr ways = List(*MakeCertificateAuthenticator(kCa));
   const Result<User> user =
       Authenticate(ways, {}, PeerWith(std::string(kCaSha256), "node-1", {"system:nodes"}));
@@ -184,8 +184,8 @@ TEST(CertificateAuthenticator, TakesNamesFromCertificatesOfItsOwnCaOnly) {
   EXPECT_FALSE(Authenticate(ways, {}, {}).has_value());
 }
 
-// A connection may outlast the certificate with which it was opened.
-TEST(CertificateAuthenticator, ACertificateCountsWhileItIsValid) {
+// A connection may stay open longer than its certificate is valid.
+TEST(CertificateAuthenticator, AcceptsACertificateOnlyWhileItIsValid) {
   using std::chrono::seconds;
   FakeClock clock{WallTime(seconds(1'000))};
   http::Peer peer = PeerWith(std::string(kCaSha256), "jane", {});
@@ -209,7 +209,7 @@ TEST(CertificateAuthenticator, ACertificateCountsWhileItIsValid) {
   expect(false);
   EXPECT_EQ(Authenticate(certificates, request, peer).error().code(), 401);
 
-  // Another kind of credentials on the same connection still counts.
+  // Other credentials on the same connection are still accepted.
   const Result<User> bob =
       Authenticate(certificates, WithHeaders({{"authorization", "Bearer t"}}), peer);
   ASSERT_TRUE(bob.has_value());
@@ -220,7 +220,7 @@ TEST(CertificateAuthenticator, ACertificateCountsWhileItIsValid) {
   expect(true);
 }
 
-TEST(RequestHeaderAuthenticator, BelievesTheProxyAndNobodyElse) {
+TEST(RequestHeaderAuthenticator, TrustsTheHeadersOfAllowedProxiesOnly) {
   const AuthenticatorsPtr ways = List(
       *MakeRequestHeaderAuthenticator({.ca = std::string(kCa), .allowed_names = {"front-proxy"}}));
   const http::Request request = WithHeaders(
@@ -237,7 +237,7 @@ TEST(RequestHeaderAuthenticator, BelievesTheProxyAndNobodyElse) {
       Authenticate(ways, {}, PeerWith(std::string(kCaSha256), "front-proxy", {})).has_value());
 }
 
-TEST(RequestHeaderAuthenticator, TheProxyMaySayThatAUserIsNotAuthenticated) {
+TEST(RequestHeaderAuthenticator, KeepsTheGroupSystemUnauthenticatedOfTheProxy) {
   const AuthenticatorsPtr ways = List(*MakeRequestHeaderAuthenticator({.ca = std::string(kCa)}));
   const auto groups = [&](http::Headers headers) {
     return Authenticate(ways, WithHeaders(std::move(headers)),

@@ -21,14 +21,14 @@ namespace herald::server {
 namespace {
 
 constexpr long kDay = 24L * 3600;
-// As kubeadm has them. Clients are given the CA's certificate, so it must outlive many leaves;
-// browsers and Go reject leaves that are valid for much longer than a year.
+// The same as kubeadm's. The CA's certificate is installed on clients, so it must outlive many leaf
+// certificates. Browsers and Go reject leaf certificates that are valid for much longer than a
+// year.
 constexpr long kCaValidSeconds = 3650 * kDay;
 constexpr long kLeafValidSeconds = 365 * kDay;
-// How long before its end a certificate is replaced. A server that is restarted at least once a
-// month never serves an expired one.
+// How long before it expires a certificate is replaced.
 constexpr long kRenewSeconds = 30 * kDay;
-// Clocks of clients may be a little behind ours.
+// Certificates are valid from one hour ago, because clocks of clients may be behind.
 constexpr long kBackdateSeconds = 3600;
 
 constexpr std::string_view kLeafName = "heraldd";
@@ -47,7 +47,7 @@ long UnixSeconds(WallTime time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
 }
 
-// Whether the certificate is still valid that many seconds after `now`.
+// Whether the certificate has not expired `seconds` after `now`.
 bool IsValidAfter(const X509* certificate, WallTime now, long seconds) {
   time_t then = UnixSeconds(now) + seconds;
   return X509_cmp_time(X509_get0_notAfter(certificate), &then) > 0;
@@ -66,7 +66,7 @@ std::string CommonName(const X509* certificate) {
   return size > 0 ? std::string(name.data(), static_cast<std::size_t>(size)) : std::string();
 }
 
-// Signed with its own key. X509_self_signed() would also look at the key usage.
+// Whether it is signed with its own key. X509_self_signed() also checks the key usage.
 bool IsSelfSigned(X509* certificate) {
   const bool is =
       X509_NAME_cmp(X509_get_subject_name(certificate), X509_get_issuer_name(certificate)) == 0 &&
@@ -75,8 +75,8 @@ bool IsSelfSigned(X509* certificate) {
   return is;
 }
 
-// A certificate with a new serial number, a key and a validity, but without issuer, extensions and
-// signature. Null where OpenSSL fails.
+// A certificate with a random serial number, a key and a validity, but without issuer, extensions
+// and signature. Null if OpenSSL fails.
 http::X509Ptr NewCertificate(EVP_PKEY* key, std::string_view common_name, WallTime now,
                              long valid_seconds) {
   http::X509Ptr certificate(X509_new());
@@ -96,14 +96,14 @@ http::X509Ptr NewCertificate(EVP_PKEY* key, std::string_view common_name, WallTi
 }
 
 Result<KeyPair> Encode(const X509* certificate, const EVP_PKEY* key) {
-  KeyPair pair{http::CertificateText(certificate), http::PrivateKeyText(key)};
+  KeyPair pair{http::CertificatePem(certificate), http::PrivateKeyPem(key)};
   if (pair.certificate.empty() || pair.key.empty())
     return OpenSslError("cannot encode a certificate");
   return pair;
 }
 
-// A host name may be anything. Only one that is a DNS name may stand in a certificate: verifiers
-// such as rustls reject the whole certificate otherwise.
+// Host names may contain any character, but verifiers such as rustls reject a certificate with a
+// name that is not a valid DNS name.
 bool IsDnsName(std::string_view name) {
   return !name.empty() && name.size() <= 253 &&
          std::all_of(name.begin(), name.end(),
@@ -114,7 +114,7 @@ bool IsDnsName(std::string_view name) {
          name.front() != '-' && name.front() != '.' && name.back() != '-' && name.back() != '.';
 }
 
-std::vector<std::string> NamesOfThisMachine() {
+std::vector<std::string> LocalNames() {
   std::vector<std::string> names = {"localhost", "kubernetes", "127.0.0.1", "::1"};
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) return names;
@@ -130,8 +130,8 @@ bool Exists(const std::string& file) {
   return std::filesystem::exists(file, error);
 }
 
-// Writes the file under another name and renames it, so that a reader never sees a part of it.
-Status WriteWhole(const std::string& file, std::string_view text, mode_t mode) {
+// Writes a temporary file and renames it, so that readers never see a partial file.
+Status WriteAtomically(const std::string& file, std::string_view text, mode_t mode) {
   const std::string temporary = file + ".tmp";
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
   if (fd < 0) return FileError("create", temporary);
@@ -151,25 +151,27 @@ Status WriteWhole(const std::string& file, std::string_view text, mode_t mode) {
 
 Status WriteKeyPair(const KeyPair& pair, const std::string& certificate_file,
                     const std::string& key_file) {
-  // The key first. After a crash in between the two do not match, and are made again.
-  if (Status status = WriteWhole(key_file, pair.key, 0600); !status.ok()) return status;
-  return WriteWhole(certificate_file, pair.certificate, 0644);
+  // The key is written first. After a crash between the two writes they do not match, and the next
+  // start creates both again.
+  if (Status status = WriteAtomically(key_file, pair.key, 0600); !status.ok()) return status;
+  return WriteAtomically(certificate_file, pair.certificate, 0644);
 }
 
-// A certificate and its key as they are in files, which may be anything.
-struct Found {
+// A certificate and its key as read from files, which may be invalid.
+struct StoredKeyPair {
   KeyPair pair{};
-  http::X509Ptr certificate{};  // the first of the chain; null where it cannot be read
-  bool has_key = false;         // the key can be read
-  bool matches = false;         // the key is that of the certificate
+  http::X509Ptr certificate{};  // the first of the chain; null if it is invalid
+  bool has_key = false;         // the key is valid
+  bool matches = false;         // the key belongs to the certificate
 };
 
-Result<Found> ReadFound(const std::string& certificate_file, const std::string& key_file) {
+Result<StoredKeyPair> ReadStoredKeyPair(const std::string& certificate_file,
+                                        const std::string& key_file) {
   Result<std::string> key_text = ReadPrivateFile(key_file);
   if (!key_text) return key_text.error();
   Result<std::string> chain_text = ReadFile(certificate_file);
   if (!chain_text) return chain_text.error();
-  Found found{.pair = {*std::move(chain_text), *std::move(key_text)}};
+  StoredKeyPair found{.pair = {*std::move(chain_text), *std::move(key_text)}};
   std::vector<http::X509Ptr> chain = http::ReadCertificates(found.pair.certificate);
   if (!chain.empty()) found.certificate = std::move(chain.front());
   const http::KeyPtr key = http::ReadPrivateKey(found.pair.key);
@@ -180,17 +182,17 @@ Result<Found> ReadFound(const std::string& certificate_file, const std::string& 
   return found;
 }
 
-// The folder's CA, made where there is none or where it expires soon.
-Result<KeyPair> ReadOrMakeCa(const std::string& folder, WallTime now) {
-  const std::string certificate_file = folder + "/ca.crt";
-  const std::string key_file = folder + "/ca.key";
+// Returns the CA in the directory. Creates one if there is none or if it expires soon.
+Result<KeyPair> ReadOrMakeCa(const std::string& directory, WallTime now) {
+  const std::string certificate_file = directory + "/ca.crt";
+  const std::string key_file = directory + "/ca.key";
   if (Exists(certificate_file)) {
     if (!Exists(key_file))
       return Status(StatusReason::kBadRequest,
-                    fmt::format("cannot sign a new {0}/heraldd.crt without {1}: restore it, or "
-                                "remove {2} to get a new CA",
-                                folder, key_file, certificate_file));
-    Result<Found> found = ReadFound(certificate_file, key_file);
+                    fmt::format("cannot sign a new {0}/heraldd.crt: {1} is missing; restore it, or "
+                                "delete {2} to create a new CA",
+                                directory, key_file, certificate_file));
+    Result<StoredKeyPair> found = ReadStoredKeyPair(certificate_file, key_file);
     if (!found) return found.error();
     if (found->matches && IsValidAfter(found->certificate.get(), now, kRenewSeconds))
       return std::move(found->pair);
@@ -201,15 +203,15 @@ Result<KeyPair> ReadOrMakeCa(const std::string& folder, WallTime now) {
   return ca;
 }
 
-// Whether a heraldd.crt that was found there may be served as it is.
-bool IsUsable(const Found& found, const std::string& folder, WallTime now) {
+// Whether an existing heraldd.crt can be used unchanged.
+bool IsUsable(const StoredKeyPair& found, const std::string& directory, WallTime now) {
   X509* const certificate = found.certificate.get();
-  if (certificate == nullptr) return true;  // not ours: ReadKeyPair() reports what is wrong
-  // Made by a version that had no CA: good as its own, which rustls rejects.
+  if (certificate == nullptr) return true;  // ReadKeyPair() reports the error
+  // A version without a CA created it: it is a CA itself, which rustls rejects.
   if (CommonName(certificate) == kLeafName && IsSelfSigned(certificate) &&
       X509_check_ca(certificate) == 1)
     return false;
-  const Result<std::string> ca_text = ReadFile(folder + "/ca.crt");
+  const Result<std::string> ca_text = ReadFile(directory + "/ca.crt");
   if (!ca_text) return true;
   const std::vector<http::X509Ptr> ca = http::ReadCertificates(*ca_text);
   const bool ours =
@@ -217,8 +219,8 @@ bool IsUsable(const Found& found, const std::string& folder, WallTime now) {
   (void)http::TakeOpensslError();
   if (!ours) return true;
   if (found.matches && IsValidAfter(certificate, now, kRenewSeconds)) return true;
-  // Somebody who keeps the CA's key elsewhere also renews the certificate.
-  return found.matches && !Exists(folder + "/ca.key");
+  // An operator who keeps the CA's key elsewhere renews the certificate, too.
+  return found.matches && !Exists(directory + "/ca.key");
 }
 
 }  // namespace
@@ -228,7 +230,7 @@ Result<std::string> ReadPrivateFile(const std::string& file) {
   if (stat(file.c_str(), &info) != 0) return FileError("read", file);
   if ((info.st_mode & (S_IROTH | S_IWOTH)) != 0)
     return Status(StatusReason::kBadRequest,
-                  fmt::format("{} has mode {:04o}, so everybody on this machine can {} it; run: "
+                  fmt::format("{} has mode {:04o}, so every user on this machine can {} it; run: "
                               "chmod o-rwx {}",
                               file, info.st_mode & 07777,
                               (info.st_mode & S_IROTH) != 0 ? "read" : "write", file));
@@ -236,31 +238,31 @@ Result<std::string> ReadPrivateFile(const std::string& file) {
 }
 
 Status WritePrivateFile(const std::string& file, std::string_view text) {
-  return WriteWhole(file, text, 0600);
+  return WriteAtomically(file, text, 0600);
 }
 
 Result<KeyPair> ReadKeyPair(const std::string& certificate_file, const std::string& key_file) {
-  Result<Found> found = ReadFound(certificate_file, key_file);
+  Result<StoredKeyPair> found = ReadStoredKeyPair(certificate_file, key_file);
   if (!found) return found.error();
-  const auto refuse = [](std::string why) {
+  const auto invalid = [](std::string why) {
     return Status(StatusReason::kBadRequest, std::move(why));
   };
   if (!found->certificate)
-    return refuse(fmt::format("{} must contain a certificate in PEM form", certificate_file));
+    return invalid(fmt::format("{} must contain a certificate in PEM form", certificate_file));
   if (!found->has_key)
-    return refuse(
+    return invalid(
         fmt::format("{} must contain a private key in PEM form, without a passphrase", key_file));
   if (!found->matches)
-    return refuse(
+    return invalid(
         fmt::format("{} is not the key of the certificate in {}", key_file, certificate_file));
   return std::move(found->pair);
 }
 
 Result<KeyPair> MakeCertificateAuthority(WallTime now) {
   const http::KeyPtr key(EVP_EC_gen("P-256"));
-  if (!key) return OpenSslError("cannot make a key");
-  // The time tells CAs of different servers apart, as in the certificates that kube-apiserver
-  // makes for itself.
+  if (!key) return OpenSslError("cannot create a key");
+  // The time distinguishes the CAs of different servers, as in the self-signed certificates of
+  // kube-apiserver.
   const http::X509Ptr certificate = NewCertificate(
       key.get(), fmt::format("heraldd-ca@{}", UnixSeconds(now)), now, kCaValidSeconds);
   X509* const x = certificate.get();
@@ -270,7 +272,7 @@ Result<KeyPair> MakeCertificateAuthority(WallTime now) {
       http::AddExtension(x, NID_key_usage, "critical,digitalSignature,keyCertSign,cRLSign") &&
       http::AddExtension(x, NID_subject_key_identifier, "hash") &&
       X509_sign(x, key.get(), EVP_sha256()) > 0;
-  if (!made) return OpenSslError("cannot make a CA certificate");
+  if (!made) return OpenSslError("cannot create a CA certificate");
   return Encode(x, key.get());
 }
 
@@ -299,28 +301,28 @@ Result<KeyPair> MakeServerCertificate(const KeyPair& ca, const std::vector<std::
       http::AddExtension(x, NID_authority_key_identifier, "keyid:always", issuer) &&
       http::AddExtension(x, NID_subject_alt_name, alternatives) &&
       X509_sign(x, ca_key.get(), EVP_sha256()) > 0;
-  if (!made) return OpenSslError("cannot make a certificate");
+  if (!made) return OpenSslError("cannot create a certificate");
   Result<KeyPair> pair = Encode(x, key.get());
   if (pair) pair->certificate += ca.certificate;
   return pair;
 }
 
-Result<KeyPair> ReadOrMakeKeyPair(const std::string& folder, WallTime now) {
-  const std::string certificate_file = folder + "/heraldd.crt";
-  const std::string key_file = folder + "/heraldd.key";
+Result<KeyPair> ReadOrMakeKeyPair(const std::string& directory, WallTime now) {
+  const std::string certificate_file = directory + "/heraldd.crt";
+  const std::string key_file = directory + "/heraldd.key";
   if (Exists(certificate_file) && Exists(key_file)) {
-    Result<Found> found = ReadFound(certificate_file, key_file);
+    Result<StoredKeyPair> found = ReadStoredKeyPair(certificate_file, key_file);
     if (!found) return found.error();
-    if (IsUsable(*found, folder, now)) return ReadKeyPair(certificate_file, key_file);
+    if (IsUsable(*found, directory, now)) return ReadKeyPair(certificate_file, key_file);
   }
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  std::filesystem::create_directories(directory, error);
   if (error)
     return Status(StatusReason::kBadRequest,
-                  fmt::format("cannot create the folder {}: {}", folder, error.message()));
-  const Result<KeyPair> ca = ReadOrMakeCa(folder, now);
+                  fmt::format("cannot create directory {}: {}", directory, error.message()));
+  const Result<KeyPair> ca = ReadOrMakeCa(directory, now);
   if (!ca) return ca.error();
-  Result<KeyPair> pair = MakeServerCertificate(*ca, NamesOfThisMachine(), now);
+  Result<KeyPair> pair = MakeServerCertificate(*ca, LocalNames(), now);
   if (!pair) return pair;
   if (Status status = WriteKeyPair(*pair, certificate_file, key_file); !status.ok()) return status;
   return pair;
@@ -329,10 +331,10 @@ Result<KeyPair> ReadOrMakeKeyPair(const std::string& folder, WallTime now) {
 std::string TrustAnchors(std::string_view chain) {
   const std::vector<http::X509Ptr> certificates = http::ReadCertificates(chain);
   if (certificates.size() == 1 && IsSelfSigned(certificates.front().get()))
-    return http::CertificateText(certificates.front().get());
+    return http::CertificatePem(certificates.front().get());
   std::string anchors;
   for (std::size_t i = 1; i < certificates.size(); ++i)
-    anchors += http::CertificateText(certificates[i].get());
+    anchors += http::CertificatePem(certificates[i].get());
   return anchors;
 }
 
@@ -354,7 +356,7 @@ std::string FirstDnsName(std::string_view chain) {
     if (name->type != GEN_DNS) continue;
     std::string text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
                      static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
-    // A wildcard is no name to ask for.
+    // A client cannot request a wildcard.
     if (IsDnsName(text)) return text;
   }
   return {};

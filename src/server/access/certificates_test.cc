@@ -20,8 +20,8 @@ namespace {
 
 using std::chrono::hours;
 
-// What `openssl verify -x509_strict -purpose sslserver -CAfile anchors` says of the chain at a
-// time, the leaf being for `host`: "ok" or the reason.
+// The result of `openssl verify -x509_strict -purpose sslserver -CAfile anchors` for the chain and
+// `host` at the given time: "ok" or the error.
 std::string StrictlyVerified(std::string_view chain, std::string_view anchors, WallTime now,
                              const std::string& host = "localhost") {
   const std::vector<http::X509Ptr> certificates = http::ReadCertificates(chain);
@@ -60,7 +60,7 @@ class CertificatesTest : public testing::Test {
 
   const WallTime now_ = SystemClock().Now();
   const TemporaryDirectory directory_;
-  const std::string folder_ = directory_.path() / "certs";  // not there yet
+  const std::string folder_ = directory_.path() / "certs";  // does not exist yet
 };
 
 TEST_F(CertificatesTest, MakesACaAndAServerCertificateOnce) {
@@ -79,7 +79,7 @@ TEST_F(CertificatesTest, MakesACaAndAServerCertificateOnce) {
   EXPECT_EQ(X509_get_extended_key_usage(leaf), std::uint32_t{XKU_SSL_SERVER});
   EXPECT_EQ(X509_check_ca(chain[1].get()), 1);
   EXPECT_NE(X509_get_key_usage(chain[1].get()) & KU_KEY_CERT_SIGN, 0U);
-  EXPECT_EQ(http::CertificateText(chain[1].get()), Text("ca.crt"));
+  EXPECT_EQ(http::CertificatePem(chain[1].get()), Text("ca.crt"));
   EXPECT_EQ(StrictlyVerified(first.certificate, Text("ca.crt"), now_), "ok");
   EXPECT_EQ(StrictlyVerified(first.certificate, Text("ca.crt"), now_, "example.com"),
             "hostname mismatch");
@@ -97,12 +97,12 @@ TEST_F(CertificatesTest, RenewsTheServerCertificateAndKeepsTheCa) {
   const KeyPair renewed = Make(later);
   EXPECT_NE(renewed.certificate, first.certificate);
   EXPECT_EQ(Text("ca.crt"), ca);
-  // Also for clients that were given the CA's certificate a long time ago.
+  // Clients with the original CA certificate accept it, too.
   EXPECT_EQ(StrictlyVerified(renewed.certificate, ca, later + hours(24 * 364)), "ok");
   EXPECT_EQ(Make(later).certificate, renewed.certificate);
 }
 
-TEST_F(CertificatesTest, NoServerCertificateOutlivesTheCaWhichIsReplacedAtItsEnd) {
+TEST_F(CertificatesTest, ServerCertificatesExpireWithTheCaWhichIsReplacedBeforeItExpires) {
   Make(now_);
   const std::string ca = Text("ca.crt");
   const WallTime late = now_ + hours(24 * 3600);
@@ -127,7 +127,7 @@ TEST_F(CertificatesTest, ReplacesTheSelfSignedCertificateOfAnOlderVersion) {
   EXPECT_EQ(StrictlyVerified(pair.certificate, Text("ca.crt"), now_), "ok");
 }
 
-TEST_F(CertificatesTest, UsesWhatAnOperatorPutThere) {
+TEST_F(CertificatesTest, UsesACertificateThatAnOperatorProvided) {
   const http::TestCertificate ca = http::MakeTestCertificate({.authority = true});
   for (const http::TestCertificate& own :
        {http::MakeTestCertificate({}), http::MakeTestCertificate({}, &ca)}) {
@@ -138,7 +138,7 @@ TEST_F(CertificatesTest, UsesWhatAnOperatorPutThere) {
   }
 }
 
-TEST_F(CertificatesTest, MakesThePairAgainAfterACrashBetweenItsFiles) {
+TEST_F(CertificatesTest, CreatesThePairAgainAfterACrashBetweenItsFiles) {
   Make(now_);
   const std::string ca = Text("ca.crt");
   Write("heraldd.key", http::MakeTestCertificate({}).key);
@@ -148,7 +148,7 @@ TEST_F(CertificatesTest, MakesThePairAgainAfterACrashBetweenItsFiles) {
   EXPECT_EQ(Text("ca.crt"), ca);
 }
 
-TEST_F(CertificatesTest, WithoutTheKeyOfItsCaItServesWhatItHas) {
+TEST_F(CertificatesTest, ServesTheOldCertificateIfTheKeyOfTheCaIsMissing) {
   const KeyPair pair = Make(now_);
   std::filesystem::remove(Path("ca.key"));
   EXPECT_EQ(Make(now_ + hours(24 * 360)).certificate, pair.certificate);
@@ -158,18 +158,18 @@ TEST_F(CertificatesTest, WithoutTheKeyOfItsCaItServesWhatItHas) {
   EXPECT_NE(none.error().message().find("ca.key"), std::string::npos) << none.error().message();
 }
 
-TEST_F(CertificatesTest, KeepsKeysPrivateAndRejectsOneThatIsNot) {
+TEST_F(CertificatesTest, WritesPrivateKeyFilesAndRejectsAReadableOne) {
   Make(now_);
   for (const char* key : {"heraldd.key", "ca.key"}) EXPECT_EQ(Mode(Path(key)), 0600U) << key;
   ASSERT_EQ(chmod(Path("heraldd.key").c_str(), 0644), 0);
   const Result<KeyPair> pair = ReadOrMakeKeyPair(folder_, now_);
   ASSERT_FALSE(pair.has_value());
   EXPECT_EQ(pair.error().message(),
-            Path("heraldd.key") + " has mode 0644, so everybody on this machine can read it; " +
+            Path("heraldd.key") + " has mode 0644, so every user on this machine can read it; " +
                 "run: chmod o-rwx " + Path("heraldd.key"));
 }
 
-TEST_F(CertificatesTest, ReadsPrivateFilesOfTheOwnerAndTheGroupOnly) {
+TEST_F(CertificatesTest, RejectsPrivateFilesThatOthersCanReadOrWrite) {
   Write("x", "secret");
   EXPECT_EQ(*ReadPrivateFile(Path("x")), "secret");
   for (const mode_t mode : {0640U, 0660U, 0400U}) {
@@ -182,7 +182,7 @@ TEST_F(CertificatesTest, ReadsPrivateFilesOfTheOwnerAndTheGroupOnly) {
   }
 }
 
-TEST_F(CertificatesTest, FindsWhatClientsMustTrust) {
+TEST_F(CertificatesTest, FindsTheTrustAnchorsOfAChain) {
   const KeyPair pair = Make(now_);
   EXPECT_EQ(TrustAnchors(pair.certificate), Text("ca.crt"));
   const http::TestCertificate self_signed = http::MakeTestCertificate({});
@@ -194,7 +194,7 @@ TEST_F(CertificatesTest, FindsWhatClientsMustTrust) {
   EXPECT_EQ(TrustAnchors("nonsense"), "");
 }
 
-TEST_F(CertificatesTest, KnowsTheNamesInACertificate) {
+TEST_F(CertificatesTest, FindsTheNamesInACertificate) {
   const std::string one = http::MakeTestCertificate({.names = "DNS:*.a.b,DNS:a.b"}).certificate;
   EXPECT_EQ(FirstDnsName(one), "a.b");
   EXPECT_TRUE(IsCertificateFor(one, "x.a.b"));
@@ -204,14 +204,14 @@ TEST_F(CertificatesTest, KnowsTheNamesInACertificate) {
   EXPECT_TRUE(IsCertificateFor(other, "127.0.0.1"));
 }
 
-TEST_F(CertificatesTest, NamesTheFileThatIsMissing) {
+TEST_F(CertificatesTest, ReportsTheNameOfAMissingFile) {
   EXPECT_NE(ReadKeyPair("/nowhere/a", "/nowhere/b").error().message().find("/nowhere/b"),
             std::string::npos);
   EXPECT_NE(ReadFile("/nowhere/a").error().message().find("/nowhere/a"), std::string::npos);
   EXPECT_FALSE(ReadOrMakeKeyPair("/proc/nowhere", now_).has_value());
 }
 
-TEST_F(CertificatesTest, WritesFilesWhole) {
+TEST_F(CertificatesTest, ReplacesFilesAtomically) {
   Write("x", "one");
   Write("x", "");
   EXPECT_EQ(Text("x"), "");

@@ -23,7 +23,7 @@ class HeaderAdder final : public http::Responder {
     inner_->Send(std::move(response));
   }
   void Start(http::ResponseHead head) override {
-    constexpr int kSwitchingProtocols = 101;  // the head of a WebSocket, to which CORS is unknown
+    constexpr int kSwitchingProtocols = 101;  // a WebSocket; CORS does not apply to it
     if (head.status != kSwitchingProtocols) AddTo(&head.headers);
     inner_->Start(std::move(head));
   }
@@ -53,7 +53,7 @@ Cors::Cors(const Cors&) = default;
 Cors& Cors::operator=(const Cors&) = default;
 
 Result<Cors> Cors::Make(const std::vector<std::string>& allowed_origins) {
-  const auto refuse = [](std::string_view origin, std::string_view why) {
+  const auto invalid = [](std::string_view origin, std::string_view why) {
     return Status(StatusReason::kBadRequest,
                   fmt::format("{}: {}; examples of valid expressions are '//example\\.com(:|$)' "
                               "and '^https://example\\.com(:|$)'",
@@ -65,15 +65,15 @@ Result<Cors> Cors::Make(const std::vector<std::string>& allowed_origins) {
   };
   Cors cors;
   for (const std::string& origin : allowed_origins) {
-    if (origin.empty()) return refuse(origin, "empty value");
+    if (origin.empty()) return invalid(origin, "empty value");
     auto expression = std::make_shared<const re2::RE2>(origin, re2::RE2::Quiet);
     if (!expression->ok())
-      return refuse(origin, fmt::format("invalid regular expression: {}", expression->error()));
-    // Without anchors, example.com also allows example.com.evil.org. Like kube-apiserver's, this
-    // is a check for a common mistake and proves nothing.
+      return invalid(origin, fmt::format("invalid regular expression: {}", expression->error()));
+    // Without anchors, example.com also allows example.com.evil.org. This detects a common mistake,
+    // as in kube-apiserver, but does not prove that the expression is safe.
     if (!has_one_of(origin, "^", "//") || !has_one_of(origin, "$", ":"))
-      return refuse(origin,
-                    "regular expression does not pin to start/end of host in the origin header");
+      return invalid(origin,
+                     "regular expression does not pin to start/end of host in the origin header");
     cors.allowed_.push_back(std::move(expression));
   }
   return cors;

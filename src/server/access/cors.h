@@ -15,10 +15,10 @@ class RE2;
 
 namespace herald::server {
 
-// Which origins (the sites that a web page comes from) may use this server from a browser:
+// The origins (the sites of web pages) that may use this server from a browser, as configured with
 // kube-apiserver's --cors-allowed-origins (apiserver/pkg/server/filters/cors.go). For an allowed
-// origin, every response has the Access-Control headers that let the page read it, and a WebSocket
-// is accepted.
+// origin, every response has the Access-Control headers that let the page read it, and WebSockets
+// are accepted.
 //
 // Cheap to copy. Immutable, hence thread-safe. Matching takes time linear in the length of the
 // origin, whatever the expressions are.

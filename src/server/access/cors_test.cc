@@ -35,7 +35,7 @@ TEST(Cors, AllowsOriginsThatAnExpressionMatches) {
   EXPECT_TRUE(cors.ResponseHeaders({}).empty());
 }
 
-TEST(Cors, RefusesExpressionsThatAreInvalidOrNotAnchored) {
+TEST(Cors, RejectsExpressionsThatAreInvalidOrNotAnchored) {
   struct Case {
     const char* expression;
     const char* error;

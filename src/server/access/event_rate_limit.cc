@@ -14,7 +14,7 @@
 namespace herald::server {
 namespace {
 
-// Upstream's default: what a limit remembers when it must forget.
+// Upstream's default number of buckets per limit. The least recently used bucket is dropped.
 constexpr std::int64_t kDefaultCacheSize = 4096;
 
 enum class Type { kServer, kNamespace, kUser, kSourceAndObject };
@@ -28,7 +28,8 @@ constexpr TypeName kTypes[] = {{"Server", Type::kServer},
                                {"User", Type::kUser},
                                {"SourceAndObject", Type::kSourceAndObject}};
 
-// The parts of the key apart, because "ab"+"c" must not share a bucket with "a"+"bc".
+// The key of the event's bucket. The separator keeps "ab"+"c" and "a"+"bc" apart; messages have
+// none, as upstream.
 std::string Key(Type type, const User& user, const Event& event, char separator) {
   switch (type) {
     case Type::kServer:
@@ -40,12 +41,12 @@ std::string Key(Type type, const User& user, const Event& event, char separator)
     case Type::kSourceAndObject:
       break;
   }
-  // Events of the new style have no source; who reports them is said elsewhere.
-  const bool old_style = !event.source.component.empty() || !event.source.host.empty();
+  // Events of events.k8s.io/v1 have reportingController and reportingInstance instead of a source.
+  const bool has_source = !event.source.component.empty() || !event.source.host.empty();
   std::string key;
   for (const std::string* part :
-       {old_style ? &event.source.component : &event.reporting_controller,
-        old_style ? &event.source.host : &event.reporting_instance, &event.involved_object.kind,
+       {has_source ? &event.source.component : &event.reporting_controller,
+        has_source ? &event.source.host : &event.reporting_instance, &event.involved_object.kind,
         &event.involved_object.namespace_, &event.involved_object.name, &event.involved_object.uid,
         &event.involved_object.api_version}) {
     key += *part;
@@ -71,12 +72,12 @@ class EventRateLimit::Limit {
     return bucket->TryTake(limits_, now);
   }
 
-  std::string Refusal(const User& user, const Event& event) const {
+  std::string Message(const User& user, const Event& event) const {
     return fmt::format("limit reached on type {} for key {}", type_.name,
                        Key(type_.type, user, event, '\0'));
   }
 
-  // Until there is a token again, whoever takes it.
+  // The time until the bucket gets its next token, which another client may take.
   std::chrono::seconds retry_after() const {
     return std::chrono::seconds(
         std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(1.0 / limits_.qps))));
@@ -96,28 +97,30 @@ Status EventRateLimit::Load(const std::string& file) {
   if (!documents) return documents.error();
   if (documents->size() != 1)
     return Status(StatusReason::kBadRequest,
-                  fmt::format("{}: must hold one document, of kind Configuration", file));
+                  fmt::format("{}: must contain one document of kind Configuration", file));
   ConfigNode& config = documents->front();
-  if (config.String("kind") != "Configuration") config.Refuse("kind", "must be Configuration");
+  if (config.String("kind") != "Configuration") config.RejectValue("kind", "must be Configuration");
   if (!config.String("apiVersion").starts_with("eventratelimit.admission.k8s.io/"))
-    config.Refuse("apiVersion", "must be eventratelimit.admission.k8s.io/v1alpha1");
+    config.RejectValue("apiVersion", "must be eventratelimit.admission.k8s.io/v1alpha1");
 
   std::vector<std::unique_ptr<Limit>> limits;
   std::vector<ConfigNode> nodes = config.Children("limits");
-  if (nodes.empty()) config.Refuse("limits", "must not be empty");
+  if (nodes.empty()) config.Reject("limits", "must not be empty");
   for (ConfigNode& node : nodes) {
     const std::string name = node.String("type");
     const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                    [&](const TypeName& t) { return t.name == name; });
     if (type == std::end(kTypes))
-      node.Refuse("type", "must be Server, Namespace, User or SourceAndObject");
+      node.RejectValue("type", "must be Server, Namespace, User or SourceAndObject");
     const std::int64_t qps = node.Integer("qps", 0);
     const std::int64_t burst = node.Integer("burst", 0);
     const std::int64_t cache_size = node.Integer("cacheSize", 0);
-    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-    if (qps <= 0 || qps > kMost) node.Refuse("qps", "must be positive");
-    if (burst <= 0 || burst > kMost) node.Refuse("burst", "must be positive");
-    if (cache_size < 0 || cache_size > kMost) node.Refuse("cacheSize", "must not be negative");
+    constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+    const std::string positive = fmt::format("must be a number from 1 to {}", kMax);
+    if (qps <= 0 || qps > kMax) node.RejectValue("qps", positive);
+    if (burst <= 0 || burst > kMax) node.RejectValue("burst", positive);
+    if (cache_size < 0 || cache_size > kMax)
+      node.RejectValue("cacheSize", fmt::format("must be a number from 0 to {}", kMax));
     if (Status status = node.Finish(); !status.ok()) return status;
     limits.push_back(std::make_unique<Limit>(
         *type,
@@ -131,21 +134,21 @@ Status EventRateLimit::Load(const std::string& file) {
 }
 
 Status EventRateLimit::Admit(const User& user, const Event& event, SteadyTime now) {
-  std::vector<std::string> refusals;
+  std::vector<std::string> messages;
   std::chrono::seconds retry_after(0);
   {
     const MutexLock lock(mu_);
-    // Each one is asked, as upstream does, so that all of them count the attempt.
+    // Upstream also takes a token from every limit, even if an earlier one is exhausted.
     for (const std::unique_ptr<Limit>& limit : limits_) {
       if (limit->TryTake(user, event, now)) continue;
-      refusals.push_back(limit->Refusal(user, event));
+      messages.push_back(limit->Message(user, event));
       retry_after = std::max(retry_after, limit->retry_after());
     }
   }
-  if (refusals.empty()) return {};
-  std::string why = refusals.front();
-  for (std::size_t i = 1; i < refusals.size(); ++i) why += ", " + refusals[i];
-  if (refusals.size() > 1) why = "[" + why + "]";
+  if (messages.empty()) return {};
+  std::string why = messages.front();
+  for (std::size_t i = 1; i < messages.size(); ++i) why += ", " + messages[i];
+  if (messages.size() > 1) why = "[" + why + "]";
   return Status(Status::Parts{.reason = StatusReason::kTooManyRequests,
                               .message = "Too many requests: " + why,
                               .details = StatusDetails{},

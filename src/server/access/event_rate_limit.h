@@ -13,27 +13,27 @@
 
 namespace herald::server {
 
-// How many events the server takes: in all, per namespace, per user, and per source and
-// object, each a token bucket. Configured by the file that kube-apiserver's admission
-// plugin EventRateLimit reads. Unlike there the limits hold for both APIs, and a refusal
-// says when to come back, so that recorders do not give the event up
+// Limits the rate of events with token buckets: for the whole server, per namespace, per user, and
+// per source and object. The configuration file is that of kube-apiserver's EventRateLimit
+// admission plugin. Unlike the plugin, the limits apply to both event APIs, and the 429 response
+// has a Retry-After header, so that recorders retry instead of dropping the event
 // (doc/compatibility.md).
 //
 // Thread-safe.
 class EventRateLimit {
  public:
-  // Takes everything.
+  // Has no limits.
   EventRateLimit();
   ~EventRateLimit();
   EventRateLimit(const EventRateLimit&) = delete;
   EventRateLimit& operator=(const EventRateLimit&) = delete;
 
-  // Sets the limits from a file, with all buckets full. On an error, which names the
-  // file and the member, everything stays as it was.
+  // Reads the limits from a file and fills all buckets. On an error, which names the file and the
+  // member, the old limits stay in use.
   Status Load(const std::string& file);
 
-  // Takes a token of every limit that the event counts against; kTooManyRequests where
-  // one has none left. `now` is steady time.
+  // Takes a token from every limit that applies to the event. Fails with kTooManyRequests if one of
+  // them has no token left.
   Status Admit(const User& user, const Event& event, SteadyTime now);
 
  private:

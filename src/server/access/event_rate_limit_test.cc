@@ -33,7 +33,7 @@ Event EventAbout(std::string pod, std::string namespace_ = "default") {
 const User kAlice{"alice", "", {}};
 const User kBob{"bob", "", {}};
 
-TEST(EventRateLimit, TakesEverythingUntilToldOtherwise) {
+TEST(EventRateLimit, HasNoLimitsByDefault) {
   EventRateLimit limit;
   for (int i = 0; i < 100; ++i)
     EXPECT_TRUE(limit.Admit(kAlice, EventAbout("a"), SteadyTime(1s)).ok());
@@ -49,7 +49,7 @@ TEST(EventRateLimit, CountsByTypeAndRefills) {
   EXPECT_TRUE(limit.Admit(kAlice, EventAbout("c"), SteadyTime(2s)).ok());
 }
 
-TEST(EventRateLimit, SaysWhichLimitAndWhenToComeBack) {
+TEST(EventRateLimit, ReportsTheExhaustedLimitsAndWhenToRetry) {
   EventRateLimit limit;
   ASSERT_TRUE(Load(limit,
                    "limits:\n- {type: Namespace, qps: 1, burst: 1, cacheSize: 5}\n"
@@ -66,7 +66,7 @@ TEST(EventRateLimit, SaysWhichLimitAndWhenToComeBack) {
             "Too many requests: limit reached on type Namespace for key default");
 }
 
-TEST(EventRateLimit, KeepsSourcesApartWhoseNamesRunTogether) {
+TEST(EventRateLimit, DistinguishesSourcesWhoseConcatenatedNamesAreEqual) {
   EventRateLimit limit;
   ASSERT_TRUE(Load(limit, "limits: [{type: SourceAndObject, qps: 1, burst: 1}]\n").ok());
   Event first = EventAbout("a");
@@ -77,7 +77,7 @@ TEST(EventRateLimit, KeepsSourcesApartWhoseNamesRunTogether) {
   EXPECT_TRUE(limit.Admit(kAlice, second, SteadyTime(1s)).ok());
 }
 
-TEST(EventRateLimit, TellsNewStyleReportersApart) {
+TEST(EventRateLimit, DistinguishesReportingControllersOfEventsWithoutASource) {
   EventRateLimit limit;
   ASSERT_TRUE(Load(limit, "limits: [{type: SourceAndObject, qps: 1, burst: 1}]\n").ok());
   Event first = EventAbout("a");
@@ -90,7 +90,7 @@ TEST(EventRateLimit, TellsNewStyleReportersApart) {
   EXPECT_FALSE(limit.Admit(kAlice, second, SteadyTime(1s)).ok());
 }
 
-TEST(EventRateLimit, NamesWhatIsWrongAndKeepsTheOldLimits) {
+TEST(EventRateLimit, ReportsAnInvalidFileAndKeepsTheOldLimits) {
   EventRateLimit limit;
   ASSERT_TRUE(Load(limit, "limits: [{type: Server, qps: 1, burst: 1}]\n").ok());
   struct Case {
@@ -99,11 +99,14 @@ TEST(EventRateLimit, NamesWhatIsWrongAndKeepsTheOldLimits) {
   };
   const Case cases[] = {
       {"limits: []\n", "limits: must not be empty"},
-      {"limits: [{type: Pod, qps: 1, burst: 1}]\n", "limits[0].type: must be Server"},
-      {"limits: [{type: Server, burst: 1}]\n", "limits[0].qps: must be positive"},
-      {"limits: [{type: Server, qps: 1, burst: -1}]\n", "limits[0].burst: must be positive"},
+      {"limits: [{type: Pod, qps: 1, burst: 1}]\n",
+       "limits[0].type: invalid value \"Pod\": must be Server"},
+      {"limits: [{type: Server, burst: 1}]\n",
+       "limits[0].qps: is missing: must be a number from 1 to"},
+      {"limits: [{type: Server, qps: 1, burst: -1}]\n",
+       "limits[0].burst: invalid value \"-1\": must be a number from 1 to"},
       {"limits: [{type: User, qps: 1, burst: 1, cacheSize: -1}]\n", "limits[0].cacheSize"},
-      {"limits: [{type: User, qps: 1, burst: 1, cache: 1}]\n", "limits[0].cache: unknown setting"},
+      {"limits: [{type: User, qps: 1, burst: 1, cache: 1}]\n", "limits[0].cache: unknown field"},
   };
   for (const Case& c : cases) {
     const Status status = Load(limit, c.limits);

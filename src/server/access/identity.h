@@ -13,25 +13,26 @@
 
 namespace herald::server {
 
-// Names with a meaning of their own, as in Kubernetes (apiserver/pkg/authentication/user).
+// Special user and group names, as in Kubernetes (apiserver/pkg/authentication/user).
 inline constexpr std::string_view kAnonymousUser = "system:anonymous";
 inline constexpr std::string_view kAuthenticatedGroup = "system:authenticated";
 inline constexpr std::string_view kUnauthenticatedGroup = "system:unauthenticated";
 inline constexpr std::string_view kMastersGroup = "system:masters";  // may do everything
 
-// Who is asking. An ordinary value.
+// The user who sent a request. An ordinary value.
 struct User {
   std::string name{};
   std::string uid{};
   std::vector<std::string> groups{};
-  // What else the authenticator knows, by key ("example.com/team"). Keys are lower-case.
+  // Additional information from the authenticator, by key ("example.com/team"). Keys are
+  // lower-case.
   std::map<std::string, std::vector<std::string>> extra{};
 
   bool operator==(const User&) const = default;
 };
 
-// One way in which a request can prove who sent it: a token, a client certificate, the headers of
-// a front proxy. Authenticators are asked in turn, and the first that knows the sender decides.
+// Identifies the sender of a request by one kind of credentials: a token, a client certificate, or
+// the headers of a proxy. Authenticators are called in turn, until one finds its credentials.
 //
 // Thread-safe.
 class Authenticator {
@@ -42,21 +43,21 @@ class Authenticator {
 
   virtual ~Authenticator() = default;
 
-  // Calls `done` once: within this call, or later on any thread. It looks at the head of the
-  // request; the body is not read yet. The caller keeps both references valid until `done` is
-  // called, and the Authenticator itself.
+  // Calls `done` once, within this call or later on any thread. Only the head of the request is
+  // available; the body has not been read. The caller keeps the Authenticator and both references
+  // valid until `done` is called.
   virtual void Authenticate(const http::Request& request, const http::Peer& peer,
                             Done done) const = 0;
 };
 
-// Whether a user may do something.
+// The result of authorizing a request. An ordinary value.
 struct Decision {
   bool allowed = false;
   std::string reason{};  // for people; may be empty
 };
 
-// What a role grants: verbs on resources, or verbs on paths that are not resources. As
-// rbac.authorization.k8s.io/v1 PolicyRule. An ordinary value.
+// A permission: verbs on resources, or verbs on paths that are not resources. The same as
+// PolicyRule of rbac.authorization.k8s.io/v1. An ordinary value.
 struct PolicyRule {
   std::vector<std::string> verbs{};
   std::vector<std::string> api_groups{};
@@ -67,14 +68,14 @@ struct PolicyRule {
   bool operator==(const PolicyRule&) const = default;
 };
 
-// Which rules apply to a user.
+// The rules that apply to a user. An ordinary value.
 struct RuleList {
   std::vector<PolicyRule> rules{};
   bool incomplete = false;  // the user may have permissions that are not listed
   std::string error{};      // for people: why some rules could not be found
 };
 
-// Decides who may do what.
+// Decides whether a user may make a request.
 //
 // Thread-safe.
 class Authorizer {
@@ -83,11 +84,11 @@ class Authorizer {
 
   virtual ~Authorizer() = default;
 
-  // Calls `done` once: within this call, or later on any thread. The caller keeps both references
-  // valid until then, and the Authorizer itself.
+  // Calls `done` once, within this call or later on any thread. The caller keeps the Authorizer and
+  // both references valid until then.
   virtual void Authorize(const User& user, const RequestInfo& request, Done done) const = 0;
 
-  // The rules that apply to the user in a namespace, if decisions are made by rules.
+  // The rules that apply to the user in a namespace. For authorizers that use rules.
   virtual RuleList RulesFor(const User& /*user*/, std::string_view /*namespace_*/) const {
     return {.incomplete = true, .error = "the authorizer does not support user rule resolution"};
   }

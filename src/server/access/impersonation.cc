@@ -25,7 +25,7 @@ constexpr std::string_view kAuthenticationGroup = "authentication.k8s.io";
 // The extra key under which a service account's token names the node it is used on.
 constexpr std::string_view kNodeNameKey = "authentication.kubernetes.io/node-name";
 
-// From this number of groups or extra values on, permission for all of them is asked for first.
+// With at least this many groups or extra values, permission for "*" is checked first.
 constexpr std::size_t kManyChecks = 4;
 
 bool IsImpersonationHeader(std::string_view name) {
@@ -42,7 +42,7 @@ std::string GoStrings(const std::vector<std::string>& strings) {
   return out += '}';
 }
 
-// The user as Go prints it with %#v. It is part of kube-apiserver's message.
+// The user in the format of Go's %#v, which is part of kube-apiserver's message.
 std::string GoUser(const User& user) {
   std::string extra = user.extra.empty() ? "(nil)" : "{";
   for (const auto& [key, values] : user.extra) {
@@ -55,7 +55,7 @@ std::string GoUser(const User& user) {
                      user.groups.empty() ? "[]string(nil)" : GoStrings(user.groups), extra);
 }
 
-// The user that the headers ask for, as they are.
+// The user that the headers request, unchecked.
 User WantedUser(const http::Headers& headers) {
   User user;
   user.name = headers.Get(kUserHeader);
@@ -107,8 +107,8 @@ bool IsAssociatedWith(const User& requestor, std::string_view node) {
          names->second.front() == node;
 }
 
-// What is wrong with a key of extra values, in Kubernetes' words (IsDomainPrefixedPath in
-// apimachinery/pkg/util/validation); empty if nothing.
+// Validates a key of extra values with Kubernetes' messages (IsDomainPrefixedPath in
+// apimachinery/pkg/util/validation). Empty if it is valid.
 std::string KeyError(std::string_view key) {
   const auto invalid = [](std::string_view value, std::string_view why) {
     return fmt::format("extra.key: Invalid value: {}: {}", Quoted(value), why);
@@ -134,7 +134,7 @@ std::string KeyError(std::string_view key) {
   return all += ']';
 }
 
-// Why these extra values may not be impersonated in a constrained mode; empty if they may.
+// Validates extra values for a constrained mode. Empty if they are valid.
 std::string ExtraError(const std::map<std::string, std::vector<std::string>>& extra) {
   for (const auto& [key, values] : extra) {
     if (key.empty()) return "impersonating the empty string key in extra is not allowed";
@@ -156,10 +156,10 @@ bool Contains(const std::vector<std::string>& list, std::string_view value) {
 
 }  // namespace
 
-// Makes the steps of one mode.
+// Creates the steps of one mode.
 class Impersonation::Planner {
  public:
-  // An empty name: the legacy mode.
+  // An empty `mode` is the legacy mode.
   Planner(std::string_view mode, const User& wanted)
       : mode_(mode),
         verb_(mode.empty() ? "impersonate" : fmt::format("impersonate:{}", mode)),
@@ -200,19 +200,19 @@ class Impersonation::Planner {
     check.name = name;
     return check;
   }
-  void Add(RequestInfo check, std::string refusal = {}, std::size_t shortcut = 0) {
+  void Add(RequestInfo check, std::string denial = {}, std::size_t shortcut = 0) {
     plan_.steps.push_back(
-        {.check = std::move(check), .refusal = std::move(refusal), .shortcut = shortcut});
+        {.check = std::move(check), .denial = std::move(denial), .shortcut = shortcut});
   }
 
-  // Users, groups and service accounts belong to the core group in the legacy mode only.
+  // Users, groups and service accounts are in the core group only in the legacy mode.
   std::string_view identity_group() const { return constrained() ? kAuthenticationGroup : ""; }
 
   void AddName() {
     RequestInfo check = Check("users", wanted_.name, identity_group());
     if (const auto node = NodeOf(wanted_.name); node && constrained()) {
       check.resource = "nodes";
-      // An association is granted for all nodes, since each account has one of its own.
+      // Permission is granted for all nodes at once, since each account is associated with one.
       check.name = mode_ == "associated-node" ? "*" : *node;
       plan_.user.groups = {"system:nodes"};
     }
@@ -279,7 +279,7 @@ Result<std::optional<Impersonation>> Impersonation::Take(http::Headers* headers,
   const User wanted = WantedUser(*headers);
   if (wanted.name.empty()) {
     if (wanted.uid.empty() && wanted.groups.empty() && wanted.extra.empty())
-      return std::optional<Impersonation>();  // the headers are there, and empty
+      return std::optional<Impersonation>();  // all headers are empty
     return Status(StatusReason::kBadRequest,
                   fmt::format("requested {} without impersonating a user name", GoUser(wanted)));
   }
@@ -297,7 +297,7 @@ Result<std::optional<Impersonation>> Impersonation::Take(http::Headers* headers,
   if (only_name && account) add("serviceaccount");
   if (!node && !account) add("user-info");
   add("");
-  result.Settle();
+  result.SkipDeniedModes();
   return std::optional<Impersonation>(std::move(result));
 }
 
@@ -307,31 +307,31 @@ const RequestInfo* Impersonation::check() const {
 }
 
 void Impersonation::Answer(bool allowed, std::string_view reason) {
-  HERALD_CHECK(check() != nullptr, "nothing was asked");
+  HERALD_CHECK(check() != nullptr, "Answer() called without a pending check");
   const std::size_t shortcut = modes_[mode_].steps[step_].shortcut;
   if (!allowed && shortcut == 0) {
-    Refuse(reason);
+    Deny(reason);
   } else {
     step_ += 1 + (allowed ? shortcut : 0);
   }
-  Settle();
+  SkipDeniedModes();
 }
 
 Result<User> Impersonation::TakeResult() {
-  HERALD_CHECK(check() == nullptr, "there are checks left");
-  if (mode_ == modes_.size()) return refusal_;
+  HERALD_CHECK(check() == nullptr, "TakeResult() called with a pending check");
+  if (mode_ == modes_.size()) return denial_;
   return std::move(modes_[mode_].user);
 }
 
-void Impersonation::Refuse(std::string_view reason) {
-  if (refusal_.ok()) refusal_ = ForbiddenStatus(requestor_, *check(), reason);
+void Impersonation::Deny(std::string_view reason) {
+  if (denial_.ok()) denial_ = ForbiddenStatus(requestor_, *check(), reason);
   ++mode_;
   step_ = 0;
 }
 
-void Impersonation::Settle() {
-  while (check() != nullptr && !modes_[mode_].steps[step_].refusal.empty())
-    Refuse(modes_[mode_].steps[step_].refusal);
+void Impersonation::SkipDeniedModes() {
+  while (check() != nullptr && !modes_[mode_].steps[step_].denial.empty())
+    Deny(modes_[mode_].steps[step_].denial);
 }
 
 }  // namespace herald::server

@@ -29,12 +29,12 @@ namespace herald::server {
 //
 // All but the last are constrained: besides `impersonate:<mode>` on the user, the requestor needs
 // `impersonate-on:<mode>:<verb>` on what the request is about, and may not become a member of
-// system:masters. If no mode succeeds, the refusal is that of the first mode that applies.
+// system:masters. If no mode succeeds, the error is that of the first mode that applies.
 // This is kube-apiserver's behavior (apiserver/pkg/endpoints/filters/impersonation, with the
 // feature gate ConstrainedImpersonation, which is on by default), except that kube-apiserver
-// remembers for 10 seconds what it allowed, and tries the requestor's last successful mode first.
+// caches allowed requests for 10 seconds, and tries the requestor's last successful mode first.
 //
-// It does no authorization itself, so that the caller may authorize asynchronously:
+// It does not call the authorizer, so that the caller can authorize asynchronously:
 //
 //   while (const RequestInfo* check = impersonation.check())
 //     impersonation.Answer(<may the requestor do *check?>);
@@ -45,49 +45,49 @@ namespace herald::server {
 // Confined to one thread at a time.
 class Impersonation {
  public:
-  // Reads the impersonation headers of a request, which is about `request`, and removes them, so
-  // that nothing that handles the request later depends on them. Returns nothing if the request
-  // does not impersonate, and kBadRequest if it names groups, a uid or extra values without a user.
+  // Reads the impersonation headers of a request and removes them, so that later stages cannot
+  // depend on them. `request` is the parsed request. Returns nothing if the request does not
+  // impersonate. Fails with kBadRequest if it has groups, a uid or extra values without a user.
   static Result<std::optional<Impersonation>> Take(http::Headers* headers, const User& requestor,
                                                    const RequestInfo& request);
 
-  // What to authorize next for the requestor. Null once the result is known. The pointer is valid
-  // until Answer() is called.
+  // The next check to authorize for the requestor. Null when the result is known. The pointer is
+  // valid until Answer() is called.
   const RequestInfo* check() const;
   // The answer to check(). `reason` is the authorizer's reason for a denial; it may be empty.
   // REQUIRES: check() is not null
   void Answer(bool allowed, std::string_view reason = {});
 
-  // The impersonated user, or the refusal (kForbidden). REQUIRES: check() is null
+  // The impersonated user, or kForbidden. REQUIRES: check() is null
   Result<User> TakeResult();
 
  private:
   struct Step {
     RequestInfo check;
-    // Not empty: the step is refused for this reason, without asking.
-    std::string refusal{};
-    // Number of following steps that an allowed check makes superfluous. A check of this kind may
-    // be denied: the steps after it then decide.
+    // If not empty, the step is denied for this reason without a check.
+    std::string denial{};
+    // Number of following steps to skip if the check is allowed. If it is denied, these steps
+    // decide.
     std::size_t shortcut = 0;
   };
   struct Mode {
     std::vector<Step> steps;
-    User user;  // who the requestor becomes if every step is allowed
+    User user;  // the impersonated user if every step is allowed
   };
   class Planner;
 
   explicit Impersonation(User requestor) : requestor_(std::move(requestor)) {}
 
-  // Ends the current mode with the refusal of its current step.
-  void Refuse(std::string_view reason);
-  // Skips modes whose current step is refused without asking.
-  void Settle();
+  // Ends the current mode because its current step is denied.
+  void Deny(std::string_view reason);
+  // Skips modes whose current step is denied without a check.
+  void SkipDeniedModes();
 
   User requestor_;
   std::vector<Mode> modes_;
   std::size_t mode_ = 0;
   std::size_t step_ = 0;
-  Status refusal_;  // of the first mode that failed
+  Status denial_;  // of the first mode that failed
 };
 
 }  // namespace herald::server

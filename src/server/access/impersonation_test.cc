@@ -25,13 +25,13 @@ struct Outcome {
   Result<User> user = User();
 };
 
-// Puts all checks to an authorizer that allows the given ones, or everything.
+// Answers all checks: allows the given ones, or all.
 Outcome Decide(http::Headers headers, const std::set<std::string>& allowed,
                const User& requestor = kRequestor, bool everything = false) {
   Outcome outcome;
   auto taken = Impersonation::Take(&headers, requestor, kListEvents);
   if (!taken || !*taken) {
-    ADD_FAILURE() << "nobody is impersonated";
+    ADD_FAILURE() << "the headers do not impersonate a user";
     return outcome;
   }
   EXPECT_TRUE(headers.empty()) << "no later handler sees the headers";
@@ -60,7 +60,7 @@ TEST(Impersonation, IsNotAttemptedWithoutHeaders) {
   }
 }
 
-TEST(Impersonation, GroupsUidAndExtraNeedAUser) {
+TEST(Impersonation, RejectsGroupsUidAndExtraWithoutAUser) {
   struct Case {
     http::Headers headers;
     const char* user;
@@ -124,7 +124,7 @@ TEST(Impersonation, ChecksEveryPartOfAUser) {
   EXPECT_EQ(*old.user, alice);
   EXPECT_EQ(old.checks.size(), 1 + legacy.size());
 
-  // Without any one of them there is no user.
+  // If any one of them is denied, the request is denied.
   for (const std::vector<std::string>& mode : {constrained, legacy}) {
     for (const std::string& missing : mode) {
       std::set<std::string> allowed(mode.begin(), mode.end());
@@ -134,7 +134,7 @@ TEST(Impersonation, ChecksEveryPartOfAUser) {
   }
 }
 
-TEST(Impersonation, TheFirstModeThatAppliesWordsTheRefusal) {
+TEST(Impersonation, ReportsTheDenialOfTheFirstModeThatApplies) {
   const Outcome user = Decide({{"impersonate-user", "bob"}}, {});
   EXPECT_EQ(user.checks, (std::vector<std::string>{"impersonate-on:user-info:list /events ns/",
                                                    "impersonate /users /bob"}));
@@ -147,13 +147,13 @@ TEST(Impersonation, TheFirstModeThatAppliesWordsTheRefusal) {
   const Outcome node =
       Decide({{"impersonate-user", "system:node:n1"}, {"impersonate-group", "x"}}, {});
   EXPECT_EQ(node.checks, (std::vector<std::string>{"impersonate /users /system:node:n1"}))
-      << "nodes are impersonated by name alone, and are no other users";
+      << "nodes are impersonated by name only, and not as other users";
   EXPECT_EQ(node.user.error().message(),
             "users \"system:node:n1\" is forbidden: User \"proxy\" cannot impersonate resource "
             "\"users\" in API group \"\" at the cluster scope");
 }
 
-TEST(Impersonation, ADenialMayHaveAReason) {
+TEST(Impersonation, AddsTheReasonOfTheAuthorizerToTheDenial) {
   http::Headers headers{{"impersonate-user", "bob"}};
   auto taken = Impersonation::Take(&headers, kRequestor, kListEvents);
   ASSERT_TRUE(taken.has_value() && taken->has_value());
@@ -164,7 +164,7 @@ TEST(Impersonation, ADenialMayHaveAReason) {
       (*taken)->TakeResult().error().message().ends_with("in the namespace \"ns\": because"));
 }
 
-TEST(Impersonation, KnowsTheGroupsOfServiceAccountsAndNodes) {
+TEST(Impersonation, AddsTheGroupsOfServiceAccountsAndNodes) {
   const Outcome account = AllowAll({{"impersonate-user", "system:serviceaccount:ci:robot"}});
   EXPECT_EQ(account.checks,
             (std::vector<std::string>{
@@ -194,7 +194,7 @@ TEST(Impersonation, KnowsTheGroupsOfServiceAccountsAndNodes) {
       Decide({{"impersonate-user", "system:node:n1"}}, {"impersonate /users /system:node:n1"});
   EXPECT_EQ(old_node.user->groups, (std::vector<std::string>{"system:authenticated"}));
 
-  // What is not a valid name is an ordinary user.
+  // Invalid names of nodes and service accounts are treated as ordinary users.
   for (const char* name : {"system:serviceaccount:ci:robot:x", "system:serviceaccount:ci",
                            "system:serviceaccount:CI:robot",
                            "system:serviceaccount:ci:", "system:node:", "system:node:A"}) {
@@ -220,7 +220,7 @@ TEST(Impersonation, AServiceAccountMayActAsTheNodeItRunsOn) {
               "impersonate-on:arbitrary-node:list /events ns/");
 }
 
-TEST(Impersonation, AddsTheGroupThatSaysWhetherAUserIsAuthenticated) {
+TEST(Impersonation, AddsSystemAuthenticatedOrSystemUnauthenticated) {
   const auto groups = [](http::Headers headers) {
     return AllowAll(std::move(headers)).user->groups;
   };
@@ -260,7 +260,7 @@ TEST(Impersonation, ManyGroupsOrExtraValuesMayBeAllowedAtOnce) {
   EXPECT_EQ(extra.user->extra.size(), 2U);
 }
 
-TEST(Impersonation, AConstrainedModeRefusesWhatTheLegacyModeMayAllow) {
+TEST(Impersonation, ConstrainedModesDenyUsersThatTheLegacyModeMayAllow) {
   struct Case {
     http::Headers::Field field;
     const char* reason;
@@ -298,10 +298,9 @@ TEST(Impersonation, AConstrainedModeRefusesWhatTheLegacyModeMayAllow) {
       "impersonate:user-info authentication.k8s.io/users /bob"};
   for (const Case& c : cases) {
     const http::Headers headers{{"impersonate-user", "bob"}, c.field};
-    const Outcome refused = Decide(headers, up_to_there);
-    ASSERT_FALSE(refused.user.has_value()) << c.reason;
-    EXPECT_TRUE(refused.user.error().message().ends_with(c.reason))
-        << refused.user.error().message();
+    const Outcome denied = Decide(headers, up_to_there);
+    ASSERT_FALSE(denied.user.has_value()) << c.reason;
+    EXPECT_TRUE(denied.user.error().message().ends_with(c.reason)) << denied.user.error().message();
     const Outcome legacy = Decide(headers, {"impersonate /users /bob", c.legacy});
     EXPECT_TRUE(legacy.user.has_value()) << c.legacy;
   }

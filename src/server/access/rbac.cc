@@ -19,7 +19,7 @@ bool Contains(const std::vector<std::string>& list, std::string_view value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-bool HasOrStar(const std::vector<std::string>& list, std::string_view value) {
+bool ContainsOrStar(const std::vector<std::string>& list, std::string_view value) {
   return std::any_of(list.begin(), list.end(),
                      [value](const std::string& x) { return x == "*" || x == value; });
 }
@@ -36,13 +36,13 @@ bool MatchesUrl(std::string_view url, std::string_view path) {
   return path.starts_with(url);
 }
 
-// pkg/apis/rbac/v1/evaluation_helpers.go has the same rules.
+// Upstream: pkg/apis/rbac/v1/evaluation_helpers.go.
 bool Covers(const PolicyRule& rule, const RequestInfo& request) {
-  if (!HasOrStar(rule.verbs, request.verb)) return false;
+  if (!ContainsOrStar(rule.verbs, request.verb)) return false;
   if (!request.is_resource)
     return std::any_of(rule.non_resource_urls.begin(), rule.non_resource_urls.end(),
                        [&](std::string_view url) { return MatchesUrl(url, request.path); });
-  if (!HasOrStar(rule.api_groups, request.api_group)) return false;
+  if (!ContainsOrStar(rule.api_groups, request.api_group)) return false;
   const std::string resource = ResourceOf(request);
   const bool resource_fits =
       std::any_of(rule.resources.begin(), rule.resources.end(), [&](std::string_view x) {
@@ -54,7 +54,7 @@ bool Covers(const PolicyRule& rule, const RequestInfo& request) {
   return rule.resource_names.empty() || Contains(rule.resource_names, request.name);
 }
 
-// Characters that would make the message look like HTML, as kube-apiserver replaces them.
+// Escapes the characters that HTML uses, as kube-apiserver does.
 std::string Sanitized(std::string_view message) {
   std::string out;
   for (const char c : message) {
@@ -75,7 +75,7 @@ std::string Sanitized(std::string_view message) {
   return out;
 }
 
-// Several errors as one, as Kubernetes' NewAggregate() joins them.
+// Joins errors as Kubernetes' NewAggregate() does.
 std::string Joined(std::vector<std::string> errors) {
   if (errors.size() < 2) return errors.empty() ? "" : std::move(errors.front());
   std::string out = "[";
@@ -96,7 +96,7 @@ struct Rbac::Subject {
   Kind kind = Kind::kUser;
   std::string name;
   std::string namespace_;  // of a service account
-  std::string reason{};    // of what the binding allows this subject
+  std::string reason{};    // Decision::reason if the binding allows a request of this subject
 
   bool AppliesTo(const User& user) const {
     switch (kind) {
@@ -136,7 +136,7 @@ struct Rbac::Binding {
   bool to_cluster_role = false;
   std::string role;
 
-  // Sets the reasons of the subjects, so that requests need not do it.
+  // Formats the reasons once, so that requests need not do it.
   void SetReasons() {
     for (Subject& subject : subjects) subject.reason = ReasonOf(subject);
   }
@@ -147,7 +147,7 @@ struct Rbac::Binding {
                        to_cluster_role ? "ClusterRole" : "Role", Quoted(role),
                        subject.Description());
   }
-  std::string RoleIsMissing() const {
+  std::string RoleNotFound() const {
     return fmt::format("{}.{} {} not found", to_cluster_role ? "clusterrole" : "role", kRbacGroup,
                        Quoted(role));
   }
@@ -176,45 +176,46 @@ class Rbac::Loader {
       return object.Finish();
     }
     if (api_version != fmt::format("{}/v1", kRbacGroup)) {
-      object.Refuse("apiVersion", fmt::format("must be {}/v1", kRbacGroup));
+      object.RejectValue("apiVersion", fmt::format("must be {}/v1", kRbacGroup));
       return object.Finish();
     }
     if (kind != "Role" && kind != "ClusterRole" && kind != "RoleBinding" &&
         kind != "ClusterRoleBinding") {
-      object.Refuse("kind", "must be Role, ClusterRole, RoleBinding or ClusterRoleBinding");
+      object.RejectValue("kind", "must be Role, ClusterRole, RoleBinding or ClusterRoleBinding");
       return object.Finish();
     }
-    // The rest of the metadata (labels, annotations, ...) means nothing here.
+    // The rest of the metadata (labels, annotations, ...) is ignored.
     ConfigNode metadata = object.Child("metadata");
     const std::string name = metadata.String("name");
     const std::string namespace_ = metadata.String("namespace");
-    if (name.empty()) metadata.Refuse("name", "is missing");
+    if (name.empty()) metadata.Reject("name", "is missing");
 
     if (kind == "Role" || kind == "ClusterRole") {
       if (object.Has("aggregationRule"))
-        object.Refuse("aggregationRule", "is not supported: list the rules themselves");
+        object.Reject("aggregationRule",
+                      "is not supported: list the rules in this ClusterRole instead");
       Rules rules = ReadRules(object, kind == "Role");
       if (kind == "ClusterRole") {
         rbac_->cluster_roles_[name] = std::move(rules);
       } else {
-        if (namespace_.empty()) metadata.Refuse("namespace", "is missing: a Role has one");
+        if (namespace_.empty()) metadata.Reject("namespace", "is missing: a Role must have one");
         rbac_->roles_[fmt::format("{}/{}", namespace_, name)] = std::move(rules);
       }
     } else {
-      const bool everywhere = kind == "ClusterRoleBinding";
-      if (!everywhere && namespace_.empty())
-        metadata.Refuse("namespace", "is missing: a RoleBinding has one");
-      Binding binding = ReadBinding(object, name, everywhere ? "" : namespace_);
-      if (everywhere && !binding.to_cluster_role)
-        object.Refuse("roleRef", "a ClusterRoleBinding needs a ClusterRole");
+      const bool cluster_wide = kind == "ClusterRoleBinding";
+      if (!cluster_wide && namespace_.empty())
+        metadata.Reject("namespace", "is missing: a RoleBinding must have one");
+      Binding binding = ReadBinding(object, name, cluster_wide ? "" : namespace_);
+      if (cluster_wide && !binding.to_cluster_role)
+        object.Reject("roleRef", "must be a ClusterRole in a ClusterRoleBinding");
       binding.SetReasons();
-      Bindings& bindings = everywhere ? rbac_->cluster_bindings_ : rbac_->bindings_[namespace_];
+      Bindings& bindings = cluster_wide ? rbac_->cluster_bindings_ : rbac_->bindings_[namespace_];
       bindings.insert_or_assign(name, std::move(binding));
     }
     return object.Finish();
   }
 
-  // What Kubernetes refuses in a rule (pkg/apis/rbac/validation) is refused here, in its words.
+  // Rejects the same rules as Kubernetes (pkg/apis/rbac/validation), with the same messages.
   static Rules ReadRules(ConfigNode& object, bool namespaced) {
     Rules rules;
     for (ConfigNode& node : object.Children("rules")) {
@@ -224,21 +225,21 @@ class Rbac::Loader {
       rule.resources = node.Strings("resources");
       rule.resource_names = node.Strings("resourceNames");
       rule.non_resource_urls = node.Strings("nonResourceURLs");
-      if (rule.verbs.empty()) node.Refuse("verbs", "is missing");
-      // A misspelled member comes before what is missing because of it. The error is kept in the
-      // document, which the caller finishes.
+      if (rule.verbs.empty()) node.Reject("verbs", "is missing");
+      // Reports a misspelled member before the member that is missing because of it. The document
+      // keeps the error; the caller returns it.
       (void)node.Finish();
       if (!rule.non_resource_urls.empty()) {
         if (namespaced)
-          node.Refuse("nonResourceURLs", "namespaced rules cannot apply to non-resource URLs");
+          node.Reject("nonResourceURLs", "namespaced rules cannot apply to non-resource URLs");
         if (!rule.api_groups.empty() || !rule.resources.empty() || !rule.resource_names.empty())
-          node.Refuse("nonResourceURLs",
+          node.Reject("nonResourceURLs",
                       "rules cannot apply to both regular resources and non-resource URLs");
       } else {
         if (rule.api_groups.empty())
-          node.Refuse("apiGroups", "resource rules must supply at least one api group");
+          node.Reject("apiGroups", "resource rules must supply at least one api group");
         if (rule.resources.empty())
-          node.Refuse("resources", "resource rules must supply at least one resource");
+          node.Reject("resources", "resource rules must supply at least one resource");
       }
       rules.push_back(std::move(rule));
     }
@@ -254,8 +255,9 @@ class Rbac::Loader {
     binding.role = role.String("name");
     const std::string kind = role.String("kind");
     binding.to_cluster_role = kind == "ClusterRole";
-    if (kind != "ClusterRole" && kind != "Role") role.Refuse("kind", "must be Role or ClusterRole");
-    if (binding.role.empty()) role.Refuse("name", "is missing");
+    if (kind != "ClusterRole" && kind != "Role")
+      role.RejectValue("kind", "must be Role or ClusterRole");
+    if (binding.role.empty()) role.Reject("name", "is missing");
     (void)role.Finish();
     for (ConfigNode& node : object.Children("subjects")) {
       binding.subjects.push_back(ReadSubject(node, binding.namespace_));
@@ -269,39 +271,41 @@ class Rbac::Loader {
     const std::string kind = node.String("kind");
     subject.name = node.String("name");
     const std::string namespace_ = node.String("namespace");
-    if (subject.name.empty()) node.Refuse("name", "is missing");
+    if (subject.name.empty()) node.Reject("name", "is missing");
     if (kind == "ServiceAccount") {
       subject.kind = Subject::Kind::kServiceAccount;
-      // Without a namespace it is an account of the binding's own.
+      // The default is the namespace of the binding.
       subject.namespace_ = namespace_.empty() ? binding_namespace : namespace_;
       if (subject.namespace_.empty())
-        node.Refuse("namespace", "is missing: in a ClusterRoleBinding a ServiceAccount needs one");
+        node.Reject("namespace",
+                    "is missing: a ServiceAccount in a ClusterRoleBinding must have one");
       if (const std::vector<std::string> errors = IsDns1123Subdomain(subject.name);
           !subject.name.empty() && !errors.empty())
-        node.Refuse("name", errors.front());
+        node.RejectValue("name", errors.front());
       CheckApiGroup(node, "");
     } else if (kind == "User" || kind == "Group") {
       subject.kind = kind == "User" ? Subject::Kind::kUser : Subject::Kind::kGroup;
       CheckApiGroup(node, kRbacGroup);
     } else {
       node.Ignore("apiGroup");
-      node.Refuse("kind", "must be User, Group or ServiceAccount");
+      node.RejectValue("kind", "must be User, Group or ServiceAccount");
     }
     return subject;
   }
 
-  // A missing group is the right one.
+  // A missing group defaults to the expected one.
   static void CheckApiGroup(ConfigNode& node, std::string_view expected) {
     const std::string group = node.String("apiGroup");
     if (!group.empty() && group != expected)
-      node.Refuse("apiGroup", fmt::format("must be {}", Quoted(expected)));
+      node.RejectValue("apiGroup", fmt::format("must be {}", Quoted(expected)));
   }
 
   Rbac* const rbac_;
 };
 
 Rbac::Rbac() {
-  // As kube-apiserver makes them for itself (plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
+  // The roles and bindings that kube-apiserver creates
+  // (plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
   const auto urls = [](std::vector<std::string> list) {
     return PolicyRule{.verbs = {"get"}, .non_resource_urls = std::move(list)};
   };
@@ -309,28 +313,29 @@ Rbac::Rbac() {
     return PolicyRule{
         .verbs = {"create"}, .api_groups = {std::move(group)}, .resources = std::move(resources)};
   };
-  BuiltIn("cluster-admin",
-          {PolicyRule{.verbs = {"*"}, .api_groups = {"*"}, .resources = {"*"}},
-           PolicyRule{.verbs = {"*"}, .non_resource_urls = {"*"}}},
-          {kMastersGroup});
-  BuiltIn("system:discovery",
-          {urls({"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi",
-                 "/openapi/*", "/readyz", "/version", "/version/"})},
-          {kAuthenticatedGroup});
-  BuiltIn("system:basic-user",
-          {create("authorization.k8s.io", {"selfsubjectaccessreviews", "selfsubjectrulesreviews"}),
-           create("authentication.k8s.io", {"selfsubjectreviews"})},
-          {kAuthenticatedGroup});
-  BuiltIn("system:public-info-viewer",
-          {urls({"/healthz", "/livez", "/readyz", "/version", "/version/"})},
-          {kAuthenticatedGroup, kUnauthenticatedGroup});
+  AddBuiltIn("cluster-admin",
+             {PolicyRule{.verbs = {"*"}, .api_groups = {"*"}, .resources = {"*"}},
+              PolicyRule{.verbs = {"*"}, .non_resource_urls = {"*"}}},
+             {kMastersGroup});
+  AddBuiltIn("system:discovery",
+             {urls({"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi",
+                    "/openapi/*", "/readyz", "/version", "/version/"})},
+             {kAuthenticatedGroup});
+  AddBuiltIn(
+      "system:basic-user",
+      {create("authorization.k8s.io", {"selfsubjectaccessreviews", "selfsubjectrulesreviews"}),
+       create("authentication.k8s.io", {"selfsubjectreviews"})},
+      {kAuthenticatedGroup});
+  AddBuiltIn("system:public-info-viewer",
+             {urls({"/healthz", "/livez", "/readyz", "/version", "/version/"})},
+             {kAuthenticatedGroup, kUnauthenticatedGroup});
 }
 
 Rbac::~Rbac() = default;
 Rbac::Rbac(Rbac&&) noexcept = default;
 Rbac& Rbac::operator=(Rbac&&) noexcept = default;
 
-void Rbac::BuiltIn(std::string name, Rules rules, const std::vector<std::string_view>& groups) {
+void Rbac::AddBuiltIn(std::string name, Rules rules, const std::vector<std::string_view>& groups) {
   Binding binding{
       .name = name, .namespace_ = {}, .subjects = {}, .to_cluster_role = true, .role = name};
   for (const std::string_view group : groups)
@@ -340,10 +345,10 @@ void Rbac::BuiltIn(std::string name, Rules rules, const std::vector<std::string_
   cluster_roles_.emplace(std::move(name), std::move(rules));
 }
 
-Result<Rbac> Rbac::Load(const std::string& folder) {
+Result<Rbac> Rbac::Load(const std::string& directory) {
   std::error_code error;
   std::vector<std::string> files;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
     const std::string extension = it->path().extension();
     if (extension == ".yaml" || extension == ".yml" || extension == ".json")
@@ -351,7 +356,7 @@ Result<Rbac> Rbac::Load(const std::string& folder) {
   }
   if (error)
     return Status(StatusReason::kBadRequest,
-                  fmt::format("cannot read the folder {}: {}", folder, error.message()));
+                  fmt::format("cannot read directory {}: {}", directory, error.message()));
   std::sort(files.begin(), files.end());
 
   Rbac rbac;
@@ -395,7 +400,7 @@ Decision Rbac::Decide(const User& user, const RequestInfo& request) const {
              [&](const Binding& binding, const Subject& subject, const Rules* rules) {
                // A binding to a role that does not exist grants nothing, as in Kubernetes.
                if (rules == nullptr) {
-                 errors.push_back(binding.RoleIsMissing());
+                 errors.push_back(binding.RoleNotFound());
                  return true;
                }
                decision.allowed =
@@ -418,7 +423,7 @@ RuleList Rbac::RulesFor(const User& user, std::string_view namespace_) const {
   std::vector<std::string> errors;
   VisitRules(user, namespace_, [&](const Binding& binding, const Subject&, const Rules* rules) {
     if (rules == nullptr) {
-      errors.push_back(binding.RoleIsMissing());
+      errors.push_back(binding.RoleNotFound());
     } else {
       list.rules.insert(list.rules.end(), rules->begin(), rules->end());
     }

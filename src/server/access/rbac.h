@@ -12,33 +12,33 @@
 
 namespace herald::server {
 
-// Who may do what, from ordinary Role, ClusterRole, RoleBinding and ClusterRoleBinding
-// manifests (rbac.authorization.k8s.io/v1), with Kubernetes' rules: permissions only add up,
-// a RoleBinding grants within its namespace, and "*" in a rule matches everything. A subject is
-// matched by its exact name.
+// Authorizes requests with ordinary Role, ClusterRole, RoleBinding and ClusterRoleBinding
+// manifests (rbac.authorization.k8s.io/v1) and Kubernetes' rules: permissions are additive, there
+// are no deny rules; a RoleBinding grants permissions within its namespace; "*" in a rule matches
+// everything. Subjects are compared by their exact names.
 //
 // As in Kubernetes, some roles exist without a manifest: cluster-admin, bound to the group
 // system:masters; system:discovery and system:basic-user, bound to all authenticated users; and
 // system:public-info-viewer, bound to everyone. A manifest with the same name replaces any of them,
 // but members of system:masters may always do everything.
 //
-// Immutable, hence thread-safe; reloading makes a new one.
+// Immutable, hence thread-safe. A reload creates a new object.
 class Rbac final : public Authorizer {
  public:
-  // Without manifests: only what is built in.
+  // Has only the built-in roles and bindings.
   Rbac();
   ~Rbac() override;
   Rbac(Rbac&&) noexcept;
   Rbac& operator=(Rbac&&) noexcept;
 
-  // From every .yaml, .yml and .json file in a folder. Of two objects of the same kind and name,
-  // the last is used. An error names the file and the member, and nothing is loaded: half a
-  // policy is none.
-  static Result<Rbac> Load(const std::string& folder);
+  // Reads every .yaml, .yml and .json file in a directory, in the order of their names. Of two
+  // objects of the same kind and name, the last is used. If one file is invalid, nothing is loaded:
+  // a partial policy is not safe. The error names the file and the member.
+  static Result<Rbac> Load(const std::string& directory);
 
   bool Allows(const User& user, const RequestInfo& request) const;
-  // The same with the reason: the binding that allows the request, or the roles that are bound to
-  // the user and do not exist.
+  // The reason is the binding that allows the request, or the roles that are bound to the user but
+  // do not exist.
   Decision Decide(const User& user, const RequestInfo& request) const;
   void Authorize(const User& user, const RequestInfo& request, Done done) const override;
 
@@ -54,7 +54,7 @@ class Rbac final : public Authorizer {
   using Rules = std::vector<PolicyRule>;
   using Bindings = std::map<std::string, Binding, std::less<>>;  // by name
 
-  void BuiltIn(std::string name, Rules rules, const std::vector<std::string_view>& groups);
+  void AddBuiltIn(std::string name, Rules rules, const std::vector<std::string_view>& groups);
   // Calls visit(binding, subject, rules) for each binding that applies to the user, until it
   // returns false; rules is null if the role does not exist.
   template <typename Visit>
@@ -66,7 +66,7 @@ class Rbac final : public Authorizer {
   std::map<std::string, Bindings, std::less<>> bindings_;  // by namespace
 };
 
-// The refusal, in Kubernetes' words. `reason` is the authorizer's.
+// The 403 Forbidden error, with Kubernetes' message. `reason` is the authorizer's.
 Status ForbiddenStatus(const User& user, const RequestInfo& request, std::string_view reason = {});
 
 }  // namespace herald::server

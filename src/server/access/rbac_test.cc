@@ -12,7 +12,7 @@
 namespace herald::server {
 namespace {
 
-// A folder of manifests that lasts as long as the test.
+// A temporary directory for manifests.
 class RbacTest : public testing::Test {
  protected:
   void Write(const std::string& name, std::string_view text) {
@@ -75,7 +75,7 @@ subjects:
 - {kind: Group, name: nodes, apiGroup: rbac.authorization.k8s.io}
 )";
 
-TEST_F(RbacTest, WithoutManifestsOnlyMastersMayTouchEvents) {
+TEST_F(RbacTest, OnlyMastersMayAccessEventsWithoutManifests) {
   const Rbac rbac;
   EXPECT_TRUE(rbac.Allows(kAdmin, Events("delete", "x")));
   EXPECT_FALSE(rbac.Allows(kAgent, Events("get", "x")));
@@ -85,7 +85,7 @@ TEST_F(RbacTest, WithoutManifestsOnlyMastersMayTouchEvents) {
   EXPECT_FALSE(rbac.Allows(User{"nobody", "", {}}, Path("/version")));
 }
 
-TEST_F(RbacTest, GrantsWhatAClusterRoleSaysAndNoMore) {
+TEST_F(RbacTest, AllowsOnlyTheRulesOfAClusterRole) {
   Write("writers.yaml", kWriters);
   const Rbac rbac = Load();
   EXPECT_TRUE(rbac.Allows(kAgent, Events("create", "default")));
@@ -116,7 +116,7 @@ TEST_F(RbacTest, ARoleBindingGrantsInItsNamespaceOnly) {
   EXPECT_FALSE(rbac.Allows(kRobot, Events("get", "", "", "a")));
 }
 
-// One binding to a role that may read everything.
+// A binding to a role that may read everything.
 std::string Readers(std::string_view kind, std::string_view subject) {
   std::string text = R"(
 apiVersion: rbac.authorization.k8s.io/v1
@@ -218,7 +218,7 @@ TEST_F(RbacTest, MatchesRulesAsKubernetesDoes) {
   }
 }
 
-TEST_F(RbacTest, SaysWhichBindingAllows) {
+TEST_F(RbacTest, ReportsTheBindingThatAllowsARequest) {
   Write("readers.yaml", Readers("RoleBinding", "{kind: ServiceAccount, name: robot}"));
   Write("writers.yaml", kWriters);
   const Rbac rbac = Load();
@@ -281,26 +281,26 @@ TEST_F(RbacTest, ABindingToAMissingRoleGrantsNothing) {
   EXPECT_EQ(Load().Decide(kAgent, Events("get", "elsewhere")).reason, "");
 }
 
-TEST_F(RbacTest, RefusesAManifestThatItDoesNotUnderstand) {
+TEST_F(RbacTest, RejectsInvalidManifests) {
   struct Case {
     const char* text;
-    const char* error;  // what the message must contain
+    const char* error;  // a part of the message
   };
   constexpr const char* kHead = "apiVersion: rbac.authorization.k8s.io/v1\n";
   const Case cases[] = {
-      {"kind: Pod\n", "kind: must be Role"},
+      {"kind: Pod\n", "kind: invalid value \"Pod\": must be Role"},
       {"kind: ClusterRole\nmetadata: {name: x}\nrules: [{verb: [get]}]\n",
        "rules[0].verbs: is missing"},
       {"kind: ClusterRole\nmetadata: {name: x}\nrules: [{verbs: [get], resource: [events]}]\n",
-       "rules[0].resource: unknown setting"},
+       "rules[0].resource: unknown field"},
       {"kind: ClusterRole\nmetadata: {}\nrules: []\n", "metadata.name: is missing"},
       {"kind: Role\nmetadata: {name: x}\nrules: []\n", "metadata.namespace: is missing"},
       {"kind: ClusterRole\nmetadata: {name: x}\naggregationRule: {}\n", "aggregationRule"},
       {"kind: ClusterRoleBinding\nmetadata: {name: x}\nroleRef: {kind: Role, name: y}\n",
-       "needs a ClusterRole"},
+       "roleRef: must be a ClusterRole in a ClusterRoleBinding"},
       {"kind: ClusterRoleBinding\nmetadata: {name: x}\nroleRef: {kind: ClusterRole, name: y}\n"
        "subjects: [{kind: Robot, name: z}]\n",
-       "subjects[0].kind"},
+       "subjects[0].kind: invalid value \"Robot\": must be User, Group or ServiceAccount"},
       {"kind: Role\nmetadata: {name: x, namespace: y}\n"
        "rules: [{verbs: [get], nonResourceURLs: [/x]}]\n",
        "rules[0].nonResourceURLs: namespaced rules cannot apply to non-resource URLs"},
@@ -313,16 +313,17 @@ TEST_F(RbacTest, RefusesAManifestThatItDoesNotUnderstand) {
        "rules[0].resources: resource rules must supply at least one resource"},
       {"kind: ClusterRoleBinding\nmetadata: {name: x}\n"
        "roleRef: {kind: ClusterRole, name: y, apiGroup: example.com}\n",
-       "roleRef.apiGroup: must be \"rbac.authorization.k8s.io\""},
+       "roleRef.apiGroup: invalid value \"example.com\": must be \"rbac.authorization.k8s.io\""},
       {"kind: ClusterRoleBinding\nmetadata: {name: x}\nroleRef: {kind: ClusterRole, name: y}\n"
        "subjects: [{kind: Group, name: z, apiGroup: example.com}]\n",
-       "subjects[0].apiGroup: must be \"rbac.authorization.k8s.io\""},
+       "subjects[0].apiGroup: invalid value \"example.com\": must be "
+       "\"rbac.authorization.k8s.io\""},
       {"kind: ClusterRoleBinding\nmetadata: {name: x}\nroleRef: {kind: ClusterRole, name: y}\n"
        "subjects: [{kind: ServiceAccount, name: z}]\n",
        "subjects[0].namespace: is missing"},
       {"kind: RoleBinding\nmetadata: {name: x, namespace: y}\nroleRef: {kind: Role, name: y}\n"
        "subjects: [{kind: ServiceAccount, name: 'a:b'}]\n",
-       "subjects[0].name: a lowercase RFC 1123 subdomain"},
+       "subjects[0].name: invalid value \"a:b\": a lowercase RFC 1123 subdomain"},
       {"kind: RoleBinding\nmetadata: {name: x, namespace: y}\nroleRef: {kind: Role, name: y}\n"
        "subjects: [{kind: User}]\n",
        "subjects[0].name: is missing"},
@@ -334,11 +335,11 @@ TEST_F(RbacTest, RefusesAManifestThatItDoesNotUnderstand) {
     EXPECT_NE(error.find(c.error), std::string::npos) << error;
   }
   Write("bad.yaml", "apiVersion: v1\nkind: Role\n");
-  EXPECT_NE(LoadError().find("apiVersion: must be"), std::string::npos);
+  EXPECT_NE(LoadError().find("apiVersion: invalid value \"v1\": must be"), std::string::npos);
   EXPECT_FALSE(Rbac::Load(folder_ + "/nowhere").has_value());
 }
 
-TEST(ForbiddenStatus, ReadsAsInKubernetes) {
+TEST(ForbiddenStatus, HasTheMessageOfKubernetes) {
   EXPECT_EQ(ForbiddenStatus(kAgent, Events("create", "ns")).message(),
             "events is forbidden: User \"agent\" cannot create resource \"events\" in API group "
             "\"\" in the namespace \"ns\"");

@@ -16,12 +16,12 @@
 namespace herald::server {
 namespace {
 
-// Finds the first key that a mapping has twice. yaml-cpp keeps both, and a lookup finds only one of
-// them. Works on the events of the parser and not on nodes: aliases, of which a few lines can
-// stand for gigabytes, are not followed.
+// Finds the first duplicate key of a mapping. yaml-cpp keeps both members, and a lookup returns
+// only one of them. Works on the events of the parser and not on nodes, so that aliases, with which
+// a few lines can expand to gigabytes, are not followed.
 class DuplicateKeys final : public YAML::EventHandler {
  public:
-  // "line 3: key "a" is already set in line 1"; empty where there is none.
+  // "line 3: key "a" is already set in line 1"; empty if there is no duplicate.
   const std::string& found() const { return found_; }
 
   void OnDocumentStart(const YAML::Mark&) override { open_.clear(); }
@@ -49,10 +49,10 @@ class DuplicateKeys final : public YAML::EventHandler {
   struct Collection {
     bool is_map = false;
     bool expects_value = false;
-    std::map<std::string, int> lines{};  // of the keys
+    std::map<std::string, int> lines{};  // key to line number
   };
 
-  // A key or a value begins. Only scalars are compared.
+  // Called at the start of each key and value. Only scalar keys are compared.
   void Take(const YAML::Mark& mark, const std::optional<std::string>& scalar) {
     if (open_.empty() || !open_.back().is_map) return;
     Collection& map = open_.back();
@@ -92,17 +92,17 @@ struct ConfigNode::Part {
   std::string path;  // "rules[2]."
   std::set<std::string, std::less<>> known;
 
-  // The member, marked as known; undefined where it is missing or null.
+  // Returns the member and marks it as known. Undefined if it is missing or null.
   YAML::Node Take(std::string_view member) {
     known.emplace(member);
     if (!node.IsDefined() || !node.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
-    const YAML::Node& constant = node;  // operator[] of a mutable one would add the member
+    const YAML::Node& constant = node;  // operator[] of a non-const node would add the member
     YAML::Node value = constant[std::string(member)];
     if (value.IsDefined() && value.IsNull()) return YAML::Node(YAML::NodeType::Undefined);
     return value;
   }
 
-  void Refuse(std::string_view member, const YAML::Node& at, std::string_view why) const {
+  void Reject(std::string_view member, const YAML::Node& at, std::string_view why) const {
     if (!document->error.ok()) return;
     const YAML::Mark mark = at.IsDefined() ? at.Mark() : YAML::Mark::null_mark();
     const std::string line = mark.is_null() ? "" : fmt::format(" line {}:", mark.line + 1);
@@ -111,14 +111,20 @@ struct ConfigNode::Part {
                fmt::format("{}:{} {}{}: {}", document->file, line, path, member, why));
   }
 
+  void RejectValue(std::string_view member, const YAML::Node& value, std::string_view rule) const {
+    if (!value.IsDefined()) return Reject(member, value, fmt::format("is missing: {}", rule));
+    if (!value.IsScalar()) return Reject(member, value, rule);
+    Reject(member, value, fmt::format("invalid value \"{}\": {}", value.Scalar(), rule));
+  }
+
   template <typename T>
-  T Scalar(std::string_view member, T otherwise, std::string_view expected) {
+  T Scalar(std::string_view member, T default_value, std::string_view rule) {
     const YAML::Node value = Take(member);
-    if (!value.IsDefined()) return otherwise;
-    T result = otherwise;
+    if (!value.IsDefined()) return default_value;
+    T result = default_value;
     if (!value.IsScalar() || !YAML::convert<T>::decode(value, result)) {
-      Refuse(member, value, fmt::format("must be {}", expected));
-      return otherwise;
+      RejectValue(member, value, rule);
+      return default_value;
     }
     return result;
   }
@@ -139,7 +145,10 @@ Result<std::vector<ConfigNode>> ConfigNode::Parse(std::string_view text, const s
     if (const std::string duplicate = FindDuplicateKey(std::string(text)); !duplicate.empty())
       return Status(StatusReason::kBadRequest, fmt::format("{}: {}", file, duplicate));
   } catch (const YAML::Exception& error) {
-    return Status(StatusReason::kBadRequest, fmt::format("{}: {}", file, error.what()));
+    const std::string line =
+        error.mark.is_null() ? "" : fmt::format("line {}: ", error.mark.line + 1);
+    return Status(StatusReason::kBadRequest,
+                  fmt::format("{}: {}invalid YAML: {}", file, line, error.msg));
   }
   std::vector<ConfigNode> out;
   for (const YAML::Node& node : documents) {
@@ -157,26 +166,25 @@ bool ConfigNode::Has(std::string_view member) const { return part_->Take(member)
 
 void ConfigNode::Ignore(std::string_view member) { part_->known.emplace(member); }
 
-std::string ConfigNode::String(std::string_view member, std::string_view otherwise) {
-  return part_->Scalar<std::string>(member, std::string(otherwise), "a string");
+std::string ConfigNode::String(std::string_view member, std::string_view default_value) {
+  return part_->Scalar<std::string>(member, std::string(default_value), "must be a string");
 }
 
-bool ConfigNode::Bool(std::string_view member, bool otherwise) {
-  return part_->Scalar<bool>(member, otherwise, "true or false");
+bool ConfigNode::Bool(std::string_view member, bool default_value) {
+  return part_->Scalar<bool>(member, default_value, "must be true or false");
 }
 
-std::int64_t ConfigNode::Integer(std::string_view member, std::int64_t otherwise) {
-  return part_->Scalar<std::int64_t>(member, otherwise, "a whole number");
+std::int64_t ConfigNode::Integer(std::string_view member, std::int64_t default_value) {
+  return part_->Scalar<std::int64_t>(member, default_value, "must be an integer");
 }
 
-nanoseconds ConfigNode::Duration(std::string_view member, nanoseconds otherwise) {
+nanoseconds ConfigNode::Duration(std::string_view member, nanoseconds default_value) {
   const YAML::Node value = part_->Take(member);
-  if (!value.IsDefined()) return otherwise;
+  if (!value.IsDefined()) return default_value;
   const std::string text = value.IsScalar() ? value.Scalar() : "";
   if (const auto duration = ParseDuration(text)) return *duration;
-  part_->Refuse(member, value,
-                fmt::format("invalid duration \"{}\": must be such as 90s, 1h30m or 7d", text));
-  return otherwise;
+  part_->RejectValue(member, value, "must be a duration, such as 90s, 1h30m or 7d");
+  return default_value;
 }
 
 std::vector<std::string> ConfigNode::Strings(std::string_view member) {
@@ -184,12 +192,12 @@ std::vector<std::string> ConfigNode::Strings(std::string_view member) {
   std::vector<std::string> out;
   if (!value.IsDefined()) return out;
   if (!value.IsSequence()) {
-    part_->Refuse(member, value, "must be a list of strings");
+    part_->RejectValue(member, value, "must be a list of strings");
     return out;
   }
   for (const YAML::Node& element : value) {
     if (!element.IsScalar()) {
-      part_->Refuse(member, element, "must be a list of strings");
+      part_->Reject(member, element, "must be a list of strings");
       return {};
     }
     out.push_back(element.Scalar());
@@ -201,7 +209,7 @@ std::vector<std::string> ConfigNode::StringOrStrings(std::string_view member) {
   const YAML::Node value = part_->Take(member);
   if (value.IsDefined() && value.IsScalar()) return {value.Scalar()};
   if (value.IsDefined() && !value.IsSequence()) {
-    part_->Refuse(member, value, "must be a string or a list of strings");
+    part_->Reject(member, value, "must be a string or a list of strings");
     return {};
   }
   return Strings(member);
@@ -210,7 +218,7 @@ std::vector<std::string> ConfigNode::StringOrStrings(std::string_view member) {
 ConfigNode ConfigNode::Child(std::string_view member) {
   const YAML::Node value = part_->Take(member);
   const bool fits = !value.IsDefined() || value.IsMap();
-  if (!fits) part_->Refuse(member, value, "must be a mapping");
+  if (!fits) part_->RejectValue(member, value, "must be a mapping");
   return ConfigNode(
       std::make_shared<Part>(Part{part_->document,
                                   fits ? value : YAML::Node(YAML::NodeType::Undefined),
@@ -223,12 +231,12 @@ std::vector<ConfigNode> ConfigNode::Children(std::string_view member) {
   std::vector<ConfigNode> out;
   if (!value.IsDefined()) return out;
   if (!value.IsSequence()) {
-    part_->Refuse(member, value, "must be a list of mappings");
+    part_->RejectValue(member, value, "must be a list of mappings");
     return out;
   }
   for (std::size_t i = 0; i < value.size(); ++i) {
     if (!value[i].IsMap()) {
-      part_->Refuse(fmt::format("{}[{}]", member, i), value[i], "must be a mapping");
+      part_->RejectValue(fmt::format("{}[{}]", member, i), value[i], "must be a mapping");
       return {};
     }
     out.push_back(ConfigNode(std::make_shared<Part>(
@@ -245,13 +253,17 @@ std::vector<std::string> ConfigNode::Members() const {
   return out;
 }
 
-void ConfigNode::Refuse(std::string_view member, std::string_view why) {
-  part_->Refuse(member, part_->Take(member), why);
+void ConfigNode::Reject(std::string_view member, std::string_view why) {
+  part_->Reject(member, part_->Take(member), why);
+}
+
+void ConfigNode::RejectValue(std::string_view member, std::string_view rule) {
+  part_->RejectValue(member, part_->Take(member), rule);
 }
 
 Status ConfigNode::Finish() {
   for (const std::string& name : Members())
-    if (!part_->known.contains(name)) Refuse(name, "unknown setting");
+    if (!part_->known.contains(name)) Reject(name, "unknown field");
   return part_->document->error;
 }
 

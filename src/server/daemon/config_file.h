@@ -12,43 +12,47 @@
 
 namespace herald::server {
 
-// One mapping of a YAML file that an operator wrote. The caller asks for each member that it
-// knows; Finish() then returns an error if the file has a member of the wrong type, or one that
-// was not asked for, which is mostly a spelling mistake and would otherwise be ignored.
+// One mapping of a YAML configuration file. The caller reads each member that it knows. Finish()
+// then returns an error if a member has the wrong type, or if the mapping has a member that the
+// caller did not read: that is usually a spelling mistake and must not be ignored.
 //
-// The first error is remembered for the whole document and names the file, the line and
-// the member. A ConfigNode is a cheap handle. Thread-confined.
+// Only the first error of a document is kept. It names the file, the line and the member.
+// Cheap to copy; copies share their state. Thread-confined.
 class ConfigNode {
  public:
-  // The documents of a file. An error names the file that cannot be read, is not YAML, or has a
-  // mapping with the same key twice.
+  // Returns the documents of a file. Fails if the file cannot be read, is not valid YAML, or has a
+  // mapping with a duplicate key. The error names the file.
   static Result<std::vector<ConfigNode>> Load(const std::string& file);
-  // The same from a string; `file` is for messages.
+  // The same from a string. `file` is used in messages only.
   static Result<std::vector<ConfigNode>> Parse(std::string_view text, const std::string& file);
 
   bool Has(std::string_view member) const;
-  // Passes over a member that is known and does not matter here.
+  // Marks a member as known without reading it.
   void Ignore(std::string_view member);
 
-  // Each gives the default where the member is missing, and after an error.
-  std::string String(std::string_view member, std::string_view otherwise = {});
-  bool Bool(std::string_view member, bool otherwise);
-  std::int64_t Integer(std::string_view member, std::int64_t otherwise);
-  std::chrono::nanoseconds Duration(std::string_view member, std::chrono::nanoseconds otherwise);
+  // Each returns the default if the member is missing or has the wrong type.
+  std::string String(std::string_view member, std::string_view default_value = {});
+  bool Bool(std::string_view member, bool default_value);
+  std::int64_t Integer(std::string_view member, std::int64_t default_value);
+  std::chrono::nanoseconds Duration(std::string_view member,
+                                    std::chrono::nanoseconds default_value);
   std::vector<std::string> Strings(std::string_view member);
-  // Where one string need not be written as a list.
+  // A string or a list of strings.
   std::vector<std::string> StringOrStrings(std::string_view member);
-  // A mapping below this one; an empty one where it is missing.
+  // A mapping below this one; an empty one if it is missing.
   ConfigNode Child(std::string_view member);
   std::vector<ConfigNode> Children(std::string_view member);
-  // The names of all members, in the order of the text; they do not count as known yet.
+  // The names of all members in the order of the file. Does not mark them as known.
   std::vector<std::string> Members() const;
 
-  // Remembers an error of the caller's about a member.
-  void Refuse(std::string_view member, std::string_view why);
+  // Reports an error about a member.
+  void Reject(std::string_view member, std::string_view why);
+  // Reports a member whose value is missing or invalid. `rule` says what is allowed ("must be ...")
+  // and is printed after the value.
+  void RejectValue(std::string_view member, std::string_view rule);
 
-  // The first error of the whole document, if any; else whether this mapping had a
-  // member that nobody asked for.
+  // Returns the first error of the whole document, if there is one. Otherwise fails if this mapping
+  // has a member that the caller did not read.
   Status Finish();
 
  private:

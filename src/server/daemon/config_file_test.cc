@@ -35,14 +35,15 @@ TEST(ConfigNode, NamesFileLineAndMember) {
     const char* message;
   };
   const Case cases[] = {
-      {"qps: 5\nbrust: 3\n", "file.yaml: line 2: brust: unknown setting"},
-      {"qps: [1]\n", "file.yaml: line 1: qps: must be a whole number"},
-      {"qps: five\n", "file.yaml: line 1: qps: must be a whole number"},
+      {"qps: 5\nbrust: 3\n", "file.yaml: line 2: brust: unknown field"},
+      {"qps: [1]\n", "file.yaml: line 1: qps: must be an integer"},
+      {"qps: five\n", "file.yaml: line 1: qps: invalid value \"five\": must be an integer"},
       {"rules:\n- keep: 5x\n",
-       "file.yaml: line 2: rules[0].keep: invalid duration \"5x\": must be such as 90s, 1h30m or "
-       "7d"},
-      {"rules: 5\n", "file.yaml: line 1: rules: must be a list of mappings"},
-      {"rules:\n- {}\n- 7\n", "file.yaml: line 3: rules[1]: must be a mapping"},
+       "file.yaml: line 2: rules[0].keep: invalid value \"5x\": must be a duration, such as 90s, "
+       "1h30m or 7d"},
+      {"rules: 5\n", "file.yaml: line 1: rules: invalid value \"5\": must be a list of mappings"},
+      {"rules:\n- {}\n- 7\n",
+       "file.yaml: line 3: rules[1]: invalid value \"7\": must be a mapping"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.text);
@@ -76,9 +77,10 @@ TEST(ConfigNode, RejectsAKeyThatAMappingHasTwice) {
   }
 }
 
-TEST(ConfigNode, RefusesWhatIsNoMapping) {
+TEST(ConfigNode, RejectsADocumentThatIsNotAMapping) {
   EXPECT_EQ(ConfigNode::Parse("- a\n", "f").error().message(), "f: line 1: must be a mapping");
-  EXPECT_FALSE(ConfigNode::Parse("a: [", "f").has_value());
+  EXPECT_EQ(ConfigNode::Parse("a: 1\nb: [", "f").error().message(),
+            "f: line 2: invalid YAML: end of sequence flow not found");
   EXPECT_TRUE(ConfigNode::Parse("---\n---\n", "f")->empty());
   EXPECT_NE(ConfigNode::Load("/nonexistent/x").error().message().find("/nonexistent/x"),
             std::string::npos);

@@ -29,18 +29,18 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::string_view kSocketName = "control.sock";
-// Ends as files do that no copy of a store takes along.
+// Copies of a store skip files with this suffix.
 constexpr std::string_view kBackupName = "backup.tmp";
 
-// Clients that wait to be accepted. Operators are few.
+// Number of clients that may wait to be accepted. Few operators connect at the same time.
 constexpr int kBacklog = 8;
 
-// How long a client waits for its answer. The server writes its memory to disk before it answers,
-// and finishes what it does for another client.
-constexpr std::chrono::minutes kAnswerPatience{5};
+// How long a client waits for the response. Before it responds, the server finishes the request of
+// another client and flushes its memtables to disk.
+constexpr std::chrono::minutes kResponseTimeout{5};
 
-// The longest answer is an error message with a path or two.
-constexpr std::size_t kMaxAnswerBytes = 16'384;
+// The longest response is an error message with one or two paths.
+constexpr std::size_t kMaxResponseBytes = 16'384;
 
 class FileDescriptor {
  public:
@@ -67,14 +67,14 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-Status Failed(std::string_view what, const std::filesystem::path& path, int why) {
+Status Failed(std::string_view action, const std::filesystem::path& path, int error) {
   return Status(StatusReason::kServiceUnavailable,
-                fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(why)));
+                fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(error)));
 }
 
-// The address of the socket in a data directory. The path of a unix socket has at most 107 bytes; a
-// longer one is written by way of /proc and of the directory, which stays open for as long as
-// the address is used.
+// The address of the socket in a data directory. The path of a unix socket has at most 107 bytes.
+// For a longer path the address is /proc/self/fd/<directory>/control.sock, and the directory stays
+// open as long as the address is used.
 struct SocketAddress {
   FileDescriptor directory;
   sockaddr_un address{};
@@ -94,8 +94,8 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-// A line from a socket, without its end. Waits until the deadline at most, or until `stop`, if
-// that is a descriptor, can be read.
+// Reads a line from a socket and returns it without the newline. Fails at the deadline, and when
+// `stop` becomes readable; -1 is ignored.
 Result<std::string> ReadLine(int fd, int stop, std::size_t max_bytes, SteadyTime deadline) {
   std::string line;
   for (;;) {
@@ -106,7 +106,8 @@ Result<std::string> ReadLine(int fd, int stop, std::size_t max_bytes, SteadyTime
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return Status(StatusReason::kServiceUnavailable, std::strerror(errno));
     if (waits[1].revents != 0) return Status(StatusReason::kCancelled, "the server is stopping");
-    if (waits[0].revents == 0) return Status(StatusReason::kTimeout, "nothing was sent in time");
+    if (waits[0].revents == 0)
+      return Status(StatusReason::kTimeout, "timed out waiting for a line");
     std::array<char, 512> bytes{};
     const ssize_t count = ::recv(fd, bytes.data(), bytes.size(), 0);
     if (count < 0 && errno == EINTR) continue;
@@ -116,13 +117,13 @@ Result<std::string> ReadLine(int fd, int stop, std::size_t max_bytes, SteadyTime
     const std::size_t end = line.find('\n');
     if (std::min(end, line.size()) > max_bytes) {
       return Status(StatusReason::kRequestEntityTooLarge,
-                    fmt::format("a line is longer than {} bytes", max_bytes));
+                    fmt::format("the line is longer than {} bytes", max_bytes));
     }
     if (end != std::string::npos) return line.substr(0, end);
   }
 }
 
-// What fits the buffer of a socket that has none waiting, so this does not block.
+// Does not block: the line fits into the empty send buffer of the socket.
 void SendLine(int fd, std::string line) {
   line += '\n';
   (void)::send(fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -134,7 +135,7 @@ std::string FailureLine(const Status& status) {
   return line + '}';
 }
 
-// The string under that name; empty where there is none.
+// The string member of that name; empty if there is none.
 std::string StringMember(const Json& object, std::string_view name) {
   const Json* const member = object.Find(name);
   return member != nullptr && member->type() == Json::Type::kString ? member->AsString() : "";
@@ -142,7 +143,7 @@ std::string StringMember(const Json& object, std::string_view name) {
 
 }  // namespace
 
-// Everything that the thread uses. Confined to it, except for `stop_`.
+// The state of the thread. Confined to it, except for Stop().
 class ControlSocket::Loop {
  public:
   explicit Loop(Options options) : options_(std::move(options)) {}
@@ -152,16 +153,16 @@ class ControlSocket::Loop {
   Status Open() {
     RemoveBackup();
     stop_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC));
-    if (!stop_.open()) return Failed("make an event for", SocketPath(), errno);
+    if (!stop_.open()) return Failed("create an eventfd for", SocketPath(), errno);
     const Result<SocketAddress> address = SocketAddress::In(options_.data_dir);
     if (!address) return address.error();
     FileDescriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!listener.open()) return Failed("make", SocketPath(), errno);
-    // Whoever left it is gone, because the store's lock is ours.
+    if (!listener.open()) return Failed("create", SocketPath(), errno);
+    // A socket that exists is stale: this process holds the lock of the store.
     if (::unlink(SocketPath().c_str()) != 0 && errno != ENOENT) {
       return Failed("remove", SocketPath(), errno);
     }
-    // Before bind(), which makes the file with this mode: there is no moment at which others may
+    // Set before bind(), which creates the file with this mode, so that other users can never
     // connect.
     if (::fchmod(listener.get(), S_IRUSR | S_IWUSR) != 0 ||
         ::bind(listener.get(), address->get(), sizeof(sockaddr_un)) != 0 ||
@@ -179,7 +180,7 @@ class ControlSocket::Loop {
     listener_.Reset();
   }
 
-  // From any thread.
+  // Thread-safe.
   void Stop() {
     const std::uint64_t one = 1;
     (void)::write(stop_.get(), &one, sizeof(one));
@@ -202,7 +203,7 @@ class ControlSocket::Loop {
       const int ready = ::poll(waits.data(), waits.size(), timeout);
       if (ready < 0 && errno == EINTR) continue;
       if (ready < 0 || waits[0].revents != 0) return;
-      // A client that holds a backup has nothing more to say: it has closed its connection.
+      // A client with a backup sends nothing more, so a readable connection has been closed.
       if (backup_.open() && (ready == 0 || waits[2].revents != 0)) EndBackup();
       if (waits[1].revents != 0) {
         FileDescriptor client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -213,7 +214,7 @@ class ControlSocket::Loop {
 
   void Serve(FileDescriptor client) {
     const Result<std::string> line = ReadLine(client.get(), stop_.get(), kMaxRequestBytes,
-                                              SystemClock().Steady() + options_.patience);
+                                              SystemClock().Steady() + options_.request_timeout);
     if (!line) return SendLine(client.get(), FailureLine(line.error()));
     const Result<Json> request = ParseJson(*line);
     const std::string operation = request ? StringMember(*request, "operation") : "";
@@ -223,52 +224,52 @@ class ControlSocket::Loop {
       options_.operations.accept_clock();
       SendLine(client.get(), R"({"status":"Success"})");
     } else {
-      SendLine(client.get(), FailureLine(Status(StatusReason::kBadRequest,
-                                                "the server does not know this operation")));
+      SendLine(client.get(), FailureLine(Status(StatusReason::kBadRequest, "unknown operation")));
     }
   }
 
   void Backup(FileDescriptor client) {
     if (backup_.open()) {
-      return SendLine(client.get(),
-                      FailureLine(Status(StatusReason::kConflict, "another backup is under way")));
+      return SendLine(client.get(), FailureLine(Status(StatusReason::kConflict,
+                                                       "another backup is in progress")));
     }
     const Status linked = options_.operations.link_files(BackupPath());
     if (!linked.ok()) {
       RemoveBackup();
       return SendLine(client.get(), FailureLine(linked));
     }
-    Say("a backup begins");
+    LogInfo("backup started");
     SendLine(client.get(), fmt::format(R"({{"status":"Success","directory":"{}"}})", kBackupName));
     backup_ = std::move(client);
-    backup_ends_ = SystemClock().Steady() + kLongestBackup;
+    backup_ends_ = SystemClock().Steady() + kMaxBackupTime;
   }
 
   void EndBackup() {
     if (!backup_.open()) return;
-    // First the connection: a client who finds it open has read everything while it was there.
+    // The connection is closed first: a client whose connection is still open after it has read
+    // all files knows that none was removed before.
     backup_.Reset();
     RemoveBackup();
-    Say("a backup has ended");
+    LogInfo("backup finished");
   }
 
   void RemoveBackup() const {
     std::error_code ignored;
     std::filesystem::remove_all(BackupPath(), ignored);
-    // What a store makes before it has the name, if the process was killed then.
+    // Temporary names that the store uses until the backup is complete.
     for (const char* const unfinished : {".tmp", ".partial"}) {
       std::filesystem::remove_all(BackupPath().string() + unfinished, ignored);
     }
   }
 
-  void Say(std::string_view message) const {
+  void LogInfo(std::string_view message) const {
     if (options_.log) options_.log({.level = LogLevel::kInfo, .message = message, .fields = {}});
   }
 
   const Options options_;
   FileDescriptor stop_;
   FileDescriptor listener_;
-  FileDescriptor backup_;  // the connection of the client that copies; closed: nobody does
+  FileDescriptor backup_;  // the connection of the client that copies a backup, if there is one
   SteadyTime backup_ends_{};
 };
 
@@ -293,15 +294,16 @@ void ControlSocket::Stop() {
   thread_.join();
 }
 
-// ---- the client ----
+// ---- client ----
 
 namespace {
 
-// A connection to the server of a data directory, with the answer to one request. Thread-confined.
+// A connection to the server of a data directory, and the response to one request.
+// Thread-confined.
 class ControlClient {
  public:
-  static Result<ControlClient> Ask(const std::filesystem::path& data_dir,
-                                   std::string_view operation) {
+  static Result<ControlClient> Send(const std::filesystem::path& data_dir,
+                                    std::string_view operation) {
     const std::filesystem::path path = data_dir / kSocketName;
     ControlClient client;
     client.socket_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -309,28 +311,30 @@ class ControlClient {
     const Result<SocketAddress> address = SocketAddress::In(data_dir);
     if (!address) return address.error();
     if (::connect(client.socket_.get(), address->get(), sizeof(sockaddr_un)) != 0) {
-      const int why = errno;
-      // No socket, or one that nobody listens on any more.
-      if (why == ENOENT || why == ECONNREFUSED) {
-        return Status(StatusReason::kNotFound,
-                      fmt::format("no server runs on the data directory {}", data_dir.string()));
+      const int error = errno;
+      // There is no socket, or the process that created it has exited.
+      if (error == ENOENT || error == ECONNREFUSED) {
+        return Status(
+            StatusReason::kNotFound,
+            fmt::format("no server is running on the data directory {}", data_dir.string()));
       }
-      return Failed("connect to", path, why);
+      return Failed("connect to", path, error);
     }
     SendLine(client.socket_.get(), fmt::format(R"({{"operation":"{}"}})", operation));
-    Result<std::string> line = ReadLine(client.socket_.get(), -1, kMaxAnswerBytes,
-                                        SystemClock().Steady() + kAnswerPatience);
+    Result<std::string> line = ReadLine(client.socket_.get(), -1, kMaxResponseBytes,
+                                        SystemClock().Steady() + kResponseTimeout);
     if (!line) {
       return Status(StatusReason::kServiceUnavailable,
-                    fmt::format("the server did not answer: {}", line.error().message()));
+                    fmt::format("no response from the server: {}", line.error().message()));
     }
-    const Result<Json> answer = ParseJson(*line);
-    if (!answer || StringMember(*answer, "status") != "Success") {
-      const std::string message = answer ? StringMember(*answer, "message") : "";
-      return Status(StatusReason::kServiceUnavailable,
-                    fmt::format("the server refuses: {}", message.empty() ? *line : message));
+    const Result<Json> response = ParseJson(*line);
+    if (!response || StringMember(*response, "status") != "Success") {
+      const std::string message = response ? StringMember(*response, "message") : "";
+      return Status(
+          StatusReason::kServiceUnavailable,
+          fmt::format("the server reported an error: {}", message.empty() ? *line : message));
     }
-    client.directory_ = StringMember(*answer, "directory");
+    client.directory_ = StringMember(*response, "directory");
     return client;
   }
 
@@ -352,7 +356,7 @@ class ControlClient {
 
 Status BackUpRunningServer(const std::filesystem::path& data_dir,
                            const std::filesystem::path& target) {
-  const Result<ControlClient> server = ControlClient::Ask(data_dir, "backup");
+  const Result<ControlClient> server = ControlClient::Send(data_dir, "backup");
   if (!server) return server.error();
   Status copied = store::CopyStore(data_dir / server->directory(), target,
                                    [&server] { return server->connected(); });
@@ -362,7 +366,7 @@ Status BackUpRunningServer(const std::filesystem::path& data_dir,
 }
 
 Status AcceptClockOfRunningServer(const std::filesystem::path& data_dir) {
-  const Result<ControlClient> server = ControlClient::Ask(data_dir, "acceptClock");
+  const Result<ControlClient> server = ControlClient::Send(data_dir, "acceptClock");
   return server ? Status() : server.error();
 }
 

@@ -13,57 +13,57 @@
 
 namespace herald::server {
 
-// What the operator of a running server can ask it to do. Called on the thread of the
-// ControlSocket, one at a time; they may block.
+// The operations that a ControlSocket offers. Called on its thread, one at a time. They may block.
 struct ControlOperations {
-  // Makes a directory with files of the store, as they are at this moment, that do not change.
+  // Creates the directory `target` with hard links to the files of the store. The links are a
+  // consistent snapshot and do not change.
   std::function<Status(const std::filesystem::path& target)> link_files{};
   std::function<void()> accept_clock{};
 };
 
-// A ControlSocket is how `heraldd backup` and `heraldd clock accept` reach a server that runs: a
-// unix socket in its data directory. Who may write to that file is the operator; only its owner
-// and root may, and there is no other authentication.
+// A ControlSocket is a unix socket in the data directory of a running server. `heraldd backup` and
+// `heraldd clock accept` connect to it. File permissions are the only authentication: only the
+// owner of the socket and root may connect.
 //
-// A client sends one line and gets one line:
+// A client sends one line and receives one line:
 //
 //   {"operation":"backup"}        {"status":"Success","directory":"backup.tmp"}
 //   {"operation":"acceptClock"}   {"status":"Success"}
 //   anything else                 {"status":"Failure","message":"..."}
 //
-// The directory of a backup is within the data directory. It is there until the client closes the
-// connection: the client copies it, to where it may write, which under systemd the server may not.
-// There is one such directory at a time; everything else goes on meanwhile.
+// The directory of a backup is inside the data directory and exists until the client closes the
+// connection. The client copies it, because under systemd the server may not write anywhere else.
+// There is at most one such directory. Other operations are served meanwhile.
 //
-// Bounds: a request has at most kMaxRequestBytes and must arrive within Options::patience; a
-// backup must be copied within kLongestBackup.
+// Limits: a request has at most kMaxRequestBytes and must arrive within Options::request_timeout; a
+// backup must be copied within kMaxBackupTime.
 //
 // Thread-safe. Has one thread.
 class ControlSocket {
  public:
-  // The longest request is far shorter.
+  // Far more than the longest valid request.
   static constexpr std::size_t kMaxRequestBytes = 1'024;
-  // A client that stops half way must not keep files of the store for ever.
-  static constexpr std::chrono::hours kLongestBackup{6};
+  // A client that hangs must not keep old files of the store on the disk for ever.
+  static constexpr std::chrono::hours kMaxBackupTime{6};
 
   struct Options {
-    // REQUIRES: this process holds the lock of the store in it
+    // REQUIRES: this process holds the lock of the store in this directory
     std::filesystem::path data_dir{};
     ControlOperations operations{};
-    // How long a client may take to send its request, and others wait meanwhile.
-    std::chrono::milliseconds patience{5'000};
+    // How long a client may take to send its request. Other clients wait meanwhile.
+    std::chrono::milliseconds request_timeout{5'000};
     LogFunction log{};
   };
 
-  // Replaces what an earlier process left behind.
+  // Replaces the socket and removes the backup directory of a process that was killed.
   static Result<std::unique_ptr<ControlSocket>> Listen(Options options);
-  // Stops.
+  // Calls Stop().
   ~ControlSocket();
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
 
-  // Ends all connections and removes the socket; waits for an operation that is under way.
-  // Idempotent, but not to be called by two threads at a time.
+  // Closes all connections and removes the socket. Waits for an operation in progress. Idempotent,
+  // but must not be called by two threads at the same time.
   void Stop();
 
  private:
@@ -75,13 +75,13 @@ class ControlSocket {
 };
 
 // Copies the store of the server that runs on a data directory to `target`, which must be empty or
-// missing. Every write that the server acknowledged before the call is in the copy. kNotFound where
-// no server runs there.
+// not exist. The copy contains every write that the server acknowledged before the call. Fails with
+// kNotFound if no server runs on the directory.
 Status BackUpRunningServer(const std::filesystem::path& data_dir,
                            const std::filesystem::path& target);
 
-// Lets the server that runs on a data directory believe its clock; see store::ClockGuard. kNotFound
-// where no server runs there.
+// Confirms that the wall clock of the server that runs on a data directory is right; see
+// store::ClockGuard. Fails with kNotFound if no server runs on the directory.
 Status AcceptClockOfRunningServer(const std::filesystem::path& data_dir);
 
 }  // namespace herald::server

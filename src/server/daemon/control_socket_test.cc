@@ -45,7 +45,7 @@ class ControlSocketTest : public testing::Test {
     ASSERT_TRUE(control) << control.error().ToString();
     control_ = *std::move(control);
   }
-  // What the server answers to these bytes, until it closes the connection.
+  // Sends `bytes` and returns what the server sends until it closes the connection.
   std::string Send(std::string_view bytes) const {
     const int fd = Connect();
     (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -82,7 +82,7 @@ TEST_F(ControlSocketTest, AcceptsTheClock) {
   EXPECT_EQ(accepted_, 1);
 }
 
-TEST_F(ControlSocketTest, IsForItsOwnerAlone) {
+TEST_F(ControlSocketTest, OnlyTheOwnerMayConnect) {
   Listen();
   struct stat info{};
   ASSERT_EQ(::stat((data_dir_ / "control.sock").c_str(), &info), 0);
@@ -90,14 +90,14 @@ TEST_F(ControlSocketTest, IsForItsOwnerAlone) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST_F(ControlSocketTest, GoesWithTheServerAndReplacesWhatAKilledOneLeft) {
+TEST_F(ControlSocketTest, RemovesItsFilesAtStopAndThoseOfAKilledServerAtStart) {
   EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).Is(StatusReason::kNotFound));
   Listen();
   control_.reset();
   EXPECT_TRUE(std::filesystem::is_empty(data_dir_));
   EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).Is(StatusReason::kNotFound));
 
-  // A socket that nobody listens on, and a backup that nobody copies.
+  // The socket and the backup directory of a server that was killed.
   {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address{};
@@ -114,7 +114,7 @@ TEST_F(ControlSocketTest, GoesWithTheServerAndReplacesWhatAKilledOneLeft) {
   EXPECT_FALSE(std::filesystem::exists(data_dir_ / "backup.tmp"));
 }
 
-TEST_F(ControlSocketTest, WorksWhereThePathIsTooLongForASocketAddress) {
+TEST_F(ControlSocketTest, SupportsPathsLongerThanASocketAddress) {
   data_dir_ = directory_.path() / std::string(100, 'd') / std::string(200, 'e');
   std::filesystem::create_directories(data_dir_);
   options_.data_dir = data_dir_;
@@ -126,28 +126,27 @@ TEST_F(ControlSocketTest, WorksWhereThePathIsTooLongForASocketAddress) {
   EXPECT_TRUE(std::filesystem::is_empty(data_dir_));
 }
 
-TEST_F(ControlSocketTest, RefusesWhatItDoesNotKnow) {
+TEST_F(ControlSocketTest, RejectsUnknownAndInvalidRequests) {
   Listen();
-  const std::string unknown =
-      "{\"status\":\"Failure\",\"message\":\"the server does not know this operation\"}\n";
+  const std::string unknown = "{\"status\":\"Failure\",\"message\":\"unknown operation\"}\n";
   EXPECT_EQ(Send("{\"operation\":\"shutdown\"}\n"), unknown);
   EXPECT_EQ(Send("{\"operation\":7}\n"), unknown);
   EXPECT_EQ(Send("[]\n"), unknown);
   EXPECT_EQ(Send("hello\n"), unknown);
   EXPECT_EQ(Send("\n"), unknown);
   EXPECT_NE(Send(std::string(5'000, ' ')).find("longer than 1024 bytes"), std::string::npos);
-  EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok()) << "and serves the next";
+  EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok()) << "the next request is served";
 }
 
-TEST_F(ControlSocketTest, DoesNotWaitForAClientThatSaysNothing) {
-  options_.patience = 1ms;
+TEST_F(ControlSocketTest, ClosesConnectionsOfClientsThatSendNothing) {
+  options_.request_timeout = 1ms;
   Listen();
-  EXPECT_NE(Send("{\"operation\":").find("nothing was sent in time"), std::string::npos);
-  EXPECT_NE(Send("").find("nothing was sent in time"), std::string::npos);
+  EXPECT_NE(Send("{\"operation\":").find("timed out waiting for a line"), std::string::npos);
+  EXPECT_NE(Send("").find("timed out waiting for a line"), std::string::npos);
 }
 
 TEST_F(ControlSocketTest, StopsWhileClientsAreConnected) {
-  options_.patience = 1h;
+  options_.request_timeout = 1h;
   Listen();
   const int silent = Connect();
   const int waiting = Connect();
@@ -156,7 +155,7 @@ TEST_F(ControlSocketTest, StopsWhileClientsAreConnected) {
   ::close(waiting);
 }
 
-TEST_F(ControlSocketTest, KeepsOneBackupAtATimeUntilItsClientIsGone) {
+TEST_F(ControlSocketTest, KeepsOneBackupAtATimeUntilItsClientDisconnects) {
   Listen();
   const int client = Connect();
   const std::string request = "{\"operation\":\"backup\"}\n";
@@ -168,13 +167,13 @@ TEST_F(ControlSocketTest, KeepsOneBackupAtATimeUntilItsClientIsGone) {
   EXPECT_TRUE(std::filesystem::exists(data_dir_ / "backup.tmp" / "CURRENT"));
 
   const Status second = BackUpRunningServer(data_dir_, target_);
-  EXPECT_NE(second.message().find("another backup is under way"), std::string::npos)
+  EXPECT_NE(second.message().find("another backup is in progress"), std::string::npos)
       << second.ToString();
   EXPECT_TRUE(std::filesystem::exists(data_dir_ / "backup.tmp" / "CURRENT"));
-  EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok()) << "everything else goes on";
+  EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok()) << "other operations are served";
 
   ::close(client);
-  // The loop looks at those who are gone before it looks at those who come.
+  // The server handles a closed connection before it accepts a new one.
   EXPECT_TRUE(AcceptClockOfRunningServer(data_dir_).ok());
   EXPECT_TRUE(BackUpRunningServer(data_dir_, target_).ok());
   EXPECT_TRUE(std::filesystem::exists(target_ / "CURRENT"));
@@ -186,13 +185,13 @@ TEST_F(ControlSocketTest, ReportsWhyABackupFails) {
   };
   Listen();
   const Status status = BackUpRunningServer(data_dir_, target_);
-  EXPECT_EQ(status.message(), "the server refuses: the disk is \"full\"");
+  EXPECT_EQ(status.message(), "the server reported an error: the disk is \"full\"");
   EXPECT_FALSE(std::filesystem::exists(target_));
 }
 
-// ---- a store that is written to ----
+// ---- backups during writes ----
 
-TEST_F(ControlSocketTest, ABackupHasEveryWriteThatWasAcknowledgedBefore) {
+TEST_F(ControlSocketTest, ABackupContainsEveryWriteAcknowledgedBeforeIt) {
   store::RocksStoreOptions rocks;
   rocks.db.directory = data_dir_;
   auto opened = store::RocksStore::Open({}, rocks);

@@ -33,21 +33,21 @@
 namespace herald::server {
 namespace {
 
-// More threads than this do not help: the store's one committer is busy by then.
-constexpr unsigned kMostThreads = 4;
+// More threads than this do not help, because the store's single committer is then the bottleneck.
+constexpr unsigned kMaxDefaultThreads = 4;
 
-// As good as for ever, and can be added to any clock.
-constexpr std::chrono::seconds kMostTime{365 * 24 * 3600};
+// The upper limit of durations: long enough, and safe to add to any time point.
+constexpr std::chrono::seconds kMaxDuration{365 * 24 * 3600};
 
-// How often the certificate's remaining time is looked at; it is renewed 30 days before its end.
+// How often the expiry of the certificate is checked. It is renewed 30 days before it expires.
 constexpr std::chrono::hours kRenewInterval{12};
 
 int ThreadsFor(int wanted) {
   if (wanted > 0) return wanted;
-  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads));
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMaxDefaultThreads));
 }
 
-// A prefix as kube-apiserver reads it: a path from the root, without a slash at its end.
+// Normalizes a prefix as kube-apiserver does: it starts with a slash and does not end with one.
 std::string CleanPrefix(std::string_view prefix) {
   std::string clean;
   while (!prefix.empty()) {
@@ -58,7 +58,7 @@ std::string CleanPrefix(std::string_view prefix) {
   return clean;
 }
 
-// Names of header fields, in which case does not matter, as http::Headers has them.
+// Header names are case-insensitive; http::Headers stores them in lower case.
 std::vector<std::string> LowerCase(std::vector<std::string> names) {
   for (std::string& name : names) {
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -66,7 +66,7 @@ std::vector<std::string> LowerCase(std::vector<std::string> names) {
   return names;
 }
 
-// The rules in force. Thread-safe.
+// The retention rules in use. Thread-safe.
 class CurrentRetention {
  public:
   explicit CurrentRetention(Retention retention)
@@ -88,22 +88,25 @@ class CurrentRetention {
     }
     return retention->Keep(event);
   }
-  // Retention::id() of the rules in force; 0 while they change. A caller who reads the same id
-  // before and after Keep() has the answer of those rules.
+  // Retention::id() of the rules in use; 0 while they change. A caller that reads the same id
+  // before and after Keep() knows that these rules gave the result.
   std::uint64_t id() const { return id_; }
 
  private:
   mutable Mutex mu_;
   std::shared_ptr<const Retention> retention_ GUARDED_BY(mu_);
-  // Read twice by every write, so without the lock.
+  // Atomic, so that every write can read it twice without the lock.
   std::atomic<std::uint64_t> id_;
 };
 
 }  // namespace
 
-// Built from the store outwards and taken down in the opposite order: the listener goes
-// first, so that nobody asks the API any more, then the API, then the store. The door comes
-// last, because that is where the store's last answers are counted.
+// Start() creates the parts from the store outwards. Stop() takes them down in this order:
+//   1. the tasks that reload files, and the control socket
+//   2. the listener: watches end, requests finish, and no more requests reach the API
+//   3. the API
+//   4. the store
+//   5. the front door, which counts the store's last answers in its metrics
 class Daemon::Impl {
  public:
   explicit Impl(DaemonOptions options) : options_(std::move(options)) {}
@@ -112,18 +115,20 @@ class Daemon::Impl {
   Status Start() {
     if (Status status = CheckPairs(); !status.ok()) return status;
     if (Status status = Retention::CheckTtl(options_.event_ttl); !status.ok())
-      return Status(StatusReason::kBadRequest, fmt::format("--event-ttl: {}", status.message()));
-    if (options_.request_timeout.count() <= 0 || options_.request_timeout > kMostTime)
+      return Invalid("--event-ttl", status);
+    if (options_.request_timeout.count() <= 0 || options_.request_timeout > kMaxDuration)
       return Status(StatusReason::kBadRequest, "--request-timeout: must be from 1ms to 365d");
-    if (options_.history < std::chrono::seconds(1) || options_.history > kMostTime)
-      return Status(StatusReason::kBadRequest, "--history: must be from 1s to 365d");
+    if (options_.watch_window < std::chrono::seconds(1) || options_.watch_window > kMaxDuration)
+      return Status(StatusReason::kBadRequest, "--watch-window: must be from 1s to 365d");
     const Result<Cors> cors = Cors::Make(options_.cors_allowed_origins);
-    if (!cors) return About("--cors-allowed-origins", cors.error());
+    if (!cors) return Invalid("--cors-allowed-origins", cors.error());
     if (options_.max_disk_bytes > 0 && options_.max_disk_bytes < store::DiskBudget::kSmallestCap &&
         options_.etcd_servers.empty())
-      return Status(StatusReason::kBadRequest,
-                    fmt::format("--max-disk-bytes: must be 0, for no limit, or at least {}Mi",
-                                store::DiskBudget::kSmallestCap >> 20));
+      return Status(
+          StatusReason::kBadRequest,
+          fmt::format("invalid value \"{}\" for --max-disk-bytes: must be 0 (no limit) or at "
+                      "least {}Mi",
+                      options_.max_disk_bytes, store::DiskBudget::kSmallestCap >> 20));
     Result<Retention> retention = LoadRetention();
     if (!retention) return retention.error();
     retention_ = std::make_shared<CurrentRetention>(*std::move(retention));
@@ -139,14 +144,11 @@ class Daemon::Impl {
     if (Status status = LoadAuthenticators(); !status.ok()) return status;
     if (Status status = LoadRbac(); !status.ok()) return status;
     if (!options_.event_rate_limit_file.empty())
-      if (Status status = rate_limit_.Load(options_.event_rate_limit_file); !status.ok())
-        return status;
+      if (Status status = LoadRateLimit(); !status.ok()) return status;
 
     ApiOptions api;
     api.event_ttl = options_.event_ttl;
-    api.authorize = [this](const User& user, const RequestInfo& request, Authorizer::Done done) {
-      door_->Authorize(user, request, std::move(done));
-    };
+    api.authorizer = [this] { return door_->authorizer(); };
     api.admit = [this](const User& user, const Event& event) {
       return rate_limit_.Admit(user, event, SystemClock().Steady());
     };
@@ -160,7 +162,7 @@ class Daemon::Impl {
     if (Status status = Listen(); !status.ok()) return status;
     door_->SetConnectionStats([this] { return server_->Stats(); });
     WatchFiles();
-    ListenToOperator();
+    OpenControlSocket();
     return {};
   }
 
@@ -195,7 +197,7 @@ class Daemon::Impl {
   }
 
  private:
-  // Flags that mean nothing without another one. To ignore one would surprise whoever gave it.
+  // Rejects flags that have no effect without another flag, instead of ignoring them.
   Status CheckPairs() const {
     struct Pair {
       const char* flag;
@@ -227,7 +229,7 @@ class Daemon::Impl {
     for (const Pair& pair : pairs) {
       if (pair.given && !pair.needed_given)
         return Status(StatusReason::kBadRequest,
-                      fmt::format("{} needs {}", pair.flag, pair.needed));
+                      fmt::format("{} requires {}", pair.flag, pair.needed));
     }
     return {};
   }
@@ -245,7 +247,7 @@ class Daemon::Impl {
     options.schema.lifetime_rules = [retention = retention_] { return retention->id(); };
     if (!options_.etcd_servers.empty()) return OpenEtcd(std::move(options));
     options.max_bytes = options_.max_disk_bytes;
-    options.history = options_.history;
+    options.watch_window = options_.watch_window;
     if (options_.data_dir.empty()) {
       store_ = std::make_unique<store::MemoryStore>(std::move(options));
       return {};
@@ -260,8 +262,8 @@ class Daemon::Impl {
     return {};
   }
 
-  // A file system may have no sockets; that is no reason not to serve.
-  void ListenToOperator() {
+  // A failure is only logged: some file systems do not support sockets.
+  void OpenControlSocket() {
     if (rocks_store_ == nullptr) return;
     auto control = ControlSocket::Listen(
         {.data_dir = options_.data_dir,
@@ -274,20 +276,23 @@ class Daemon::Impl {
     if (control) {
       control_ = *std::move(control);
     } else {
-      Log(LogLevel::kWarn, "commands such as `heraldd backup` cannot reach this server",
+      Log(LogLevel::kWarn,
+          "cannot open the control socket; commands such as `heraldd backup` cannot reach this "
+          "server",
           {{"error", control.error().message()}});
     }
   }
 
   Status OpenEtcd(store::StoreOptions options) {
-    const auto refuse = [](std::string why) {
+    const auto invalid = [](std::string why) {
       return Status(StatusReason::kBadRequest, std::move(why));
     };
     if (!options_.data_dir.empty())
-      return refuse("--data-dir and --etcd-servers: events are kept either in a folder or in etcd");
+      return invalid("--data-dir and --etcd-servers cannot be used together");
     if (options_.max_disk_bytes > 0)
-      return refuse(
-          "--max-disk-bytes does not hold for etcd, which has --quota-backend-bytes of its own");
+      return invalid(
+          "--max-disk-bytes and --etcd-servers cannot be used together; set "
+          "--quota-backend-bytes of etcd instead");
     store::EtcdStoreOptions etcd;
     etcd.client.endpoints = options_.etcd_servers;
     etcd.client.ca_file = options_.etcd_cafile;
@@ -296,20 +301,21 @@ class Daemon::Impl {
     etcd.client.log = options_.log;
     if (!options_.etcd_keyfile.empty()) {
       const Result<std::string> key = ReadPrivateFile(options_.etcd_keyfile);
-      if (!key) return key.error();
+      if (!key) return WithFlag("--etcd-keyfile", key.error());
     }
     if (!options_.etcd_user.empty()) {
       const std::size_t colon = options_.etcd_user.find(':');
       if (colon == 0 || colon == std::string::npos)
-        return refuse("the user of etcd must be given as name:password");
+        return invalid(
+            "invalid value in --etcd-user-file or HERALDD_ETCD_USER: must be name:password");
       etcd.client.user = options_.etcd_user.substr(0, colon);
       etcd.client.password = options_.etcd_user.substr(colon + 1);
     }
     etcd.root = kRegistryRoot;
     etcd.etcd_root = CleanPrefix(options_.etcd_prefix);
-    etcd.mirrored = kEventsPrefix;
+    etcd.cached_prefix = kEventsPrefix;
     etcd.compaction_interval = options_.etcd_compaction_interval;
-    etcd.max_mirror_bytes = options_.etcd_index_bytes;
+    etcd.max_cache_bytes = options_.etcd_index_bytes;
     etcd.log = options_.log;
     auto opened = store::EtcdStore::Open(std::move(options), std::move(etcd));
     if (!opened) return opened.error();
@@ -319,41 +325,54 @@ class Daemon::Impl {
 
   Result<Retention> LoadRetention() const {
     if (options_.retention_file.empty()) return Retention(options_.event_ttl);
-    return Retention::Load(options_.retention_file, options_.event_ttl);
+    Result<Retention> retention = Retention::Load(options_.retention_file, options_.event_ttl);
+    if (!retention) return WithFlag("--retention-file", retention.error());
+    return retention;
   }
 
   Status LoadAuthenticators() {
-    std::vector<std::unique_ptr<Authenticator>> ways;
+    std::vector<std::unique_ptr<Authenticator>> authenticators;
     if (!options_.requestheader_client_ca_file.empty()) {
+      constexpr const char* kFlag = "--requestheader-client-ca-file";
       Result<std::string> ca = ReadFile(options_.requestheader_client_ca_file);
-      if (!ca) return ca.error();
-      auto way = MakeRequestHeaderAuthenticator(
+      if (!ca) return WithFlag(kFlag, ca.error());
+      auto authenticator = MakeRequestHeaderAuthenticator(
           {.ca = *std::move(ca),
            .allowed_names = options_.requestheader_allowed_names,
            .username_headers = LowerCase(options_.requestheader_username_headers),
            .group_headers = LowerCase(options_.requestheader_group_headers)});
-      if (!way) return About(options_.requestheader_client_ca_file, way.error());
-      ways.push_back(*std::move(way));
+      if (!authenticator)
+        return WithFlag(kFlag,
+                        Invalid(options_.requestheader_client_ca_file, authenticator.error()));
+      authenticators.push_back(*std::move(authenticator));
     }
     if (!options_.client_ca_file.empty()) {
+      constexpr const char* kFlag = "--client-ca-file";
       Result<std::string> ca = ReadFile(options_.client_ca_file);
-      if (!ca) return ca.error();
-      auto way = MakeCertificateAuthenticator(*ca);
-      if (!way) return About(options_.client_ca_file, way.error());
-      ways.push_back(*std::move(way));
+      if (!ca) return WithFlag(kFlag, ca.error());
+      auto authenticator = MakeCertificateAuthenticator(*ca);
+      if (!authenticator)
+        return WithFlag(kFlag, Invalid(options_.client_ca_file, authenticator.error()));
+      authenticators.push_back(*std::move(authenticator));
     }
     if (!options_.token_auth_file.empty()) {
       Result<std::string> tokens = ReadPrivateFile(options_.token_auth_file);
-      if (!tokens) return tokens.error();
-      auto way = MakeTokenAuthenticator(*tokens, options_.token_auth_file);
-      if (!way) return way.error();
-      ways.push_back(*std::move(way));
+      if (!tokens) return WithFlag("--token-auth-file", tokens.error());
+      auto authenticator = MakeTokenAuthenticator(*tokens, options_.token_auth_file);
+      if (!authenticator) return WithFlag("--token-auth-file", authenticator.error());
+      authenticators.push_back(*std::move(authenticator));
     }
-    if (ways.empty())
+    if (authenticators.empty())
       return Status(StatusReason::kBadRequest,
-                    "nobody could use this server: give --token-auth-file or --client-ca-file");
-    door_->SetAuthenticators(std::move(ways));
+                    "no authentication is configured: set --token-auth-file, --client-ca-file or "
+                    "--requestheader-client-ca-file");
+    door_->SetAuthenticators(std::move(authenticators));
     return {};
+  }
+
+  Status LoadRateLimit() {
+    const Status status = rate_limit_.Load(options_.event_rate_limit_file);
+    return status.ok() ? status : WithFlag("--event-rate-limit-config", status);
   }
 
   Status LoadRbac() {
@@ -362,16 +381,19 @@ class Daemon::Impl {
       return {};
     }
     Result<Rbac> rbac = Rbac::Load(options_.rbac_dir);
-    if (!rbac) return rbac.error();
+    if (!rbac) return WithFlag("--rbac-dir", rbac.error());
     door_->SetAuthorizer(std::make_shared<const Rbac>(*std::move(rbac)));
     return {};
   }
 
   Result<http::ServerTls> LoadTls() const {
-    Result<KeyPair> pair = options_.tls_cert_file.empty()
-                               ? ReadOrMakeKeyPair(options_.cert_dir, SystemClock().Now())
-                               : ReadKeyPair(options_.tls_cert_file, options_.tls_private_key_file);
-    if (!pair) return pair.error();
+    const bool has_cert_flag = !options_.tls_cert_file.empty();
+    Result<KeyPair> pair = has_cert_flag
+                               ? ReadKeyPair(options_.tls_cert_file, options_.tls_private_key_file)
+                               : ReadOrMakeKeyPair(options_.cert_dir, SystemClock().Now());
+    if (!pair)
+      return WithFlag(has_cert_flag ? "--tls-cert-file, --tls-private-key-file" : "--cert-dir",
+                      pair.error());
     http::ServerTls tls{.certificate = pair->certificate, .key = pair->key, .client_ca = {}};
     for (const std::string& file :
          {options_.client_ca_file, options_.requestheader_client_ca_file}) {
@@ -404,14 +426,14 @@ class Daemon::Impl {
     return {};
   }
 
-  // A file that has become bad must not stop a server that runs: say so, go on.
+  // A changed file that is invalid must not stop a running server: the error is logged only.
   template <typename Load>
   std::function<void()> Reloads(std::string what, Load load) {
     return [this, what = std::move(what), load = std::move(load)] {
       const Status status = load();
       Log(status.ok() ? LogLevel::kInfo : LogLevel::kError,
-          status.ok() ? "read again after a change"
-                      : "cannot use the changed file; the old one stays in force",
+          status.ok() ? "reloaded after a change"
+                      : "cannot load the changed file; the old contents stay in use",
           {{"what", what}, {"error", status.message()}});
     };
   }
@@ -428,15 +450,14 @@ class Daemon::Impl {
       key = options_.cert_dir + "/heraldd.key";
     }
     files_.Add({certificate, key, options_.client_ca_file, options_.requestheader_client_ca_file},
-               Reloads("certificates", [this]() -> Status {
+               Reloads("TLS certificates", [this]() -> Status {
                  Result<http::ServerTls> tls = LoadTls();
                  return tls ? server_->SetTls(*std::move(tls)) : tls.error();
                }));
-    files_.Add({options_.rbac_dir}, Reloads("rbac", [this] { return LoadRbac(); }));
-    files_.Add({options_.event_rate_limit_file}, Reloads("event rate limits", [this] {
-                 return rate_limit_.Load(options_.event_rate_limit_file);
-               }));
-    files_.Add({options_.retention_file}, Reloads("retention", [this]() -> Status {
+    files_.Add({options_.rbac_dir}, Reloads("RBAC manifests", [this] { return LoadRbac(); }));
+    files_.Add({options_.event_rate_limit_file},
+               Reloads("event rate limits", [this] { return LoadRateLimit(); }));
+    files_.Add({options_.retention_file}, Reloads("retention rules", [this]() -> Status {
                  Result<Retention> retention = LoadRetention();
                  if (!retention) return retention.error();
                  retention_->Set(*std::move(retention));
@@ -444,19 +465,19 @@ class Daemon::Impl {
                  return {};
                }));
     files_executor_ = std::make_unique<Executor>(Executor::Options{.threads = 1, .clock = nullptr});
-    LookLater();
+    ScheduleFileCheck();
   }
 
-  void LookLater() {
+  void ScheduleFileCheck() {
     files_executor_->PostAt(SystemClock().Steady() + options_.reload_interval, [this] {
       RenewCertificate();
       files_.Check();
-      LookLater();
+      ScheduleFileCheck();
     });
   }
 
-  // Replaces a certificate of our own before it expires, if the server runs for that long. Its
-  // files then have changed, and are loaded as if somebody else had changed them.
+  // Renews the certificate in --cert-dir before it expires. files_ then notices that its files
+  // changed and reloads them.
   void RenewCertificate() {
     const SteadyTime now = SystemClock().Steady();
     if (!options_.tls_cert_file.empty() || now < renew_at_) return;
@@ -466,8 +487,13 @@ class Daemon::Impl {
       Log(LogLevel::kError, "cannot renew the certificate", {{"error", pair.error().message()}});
   }
 
-  static Status About(const std::string& file, const Status& status) {
-    return Status(StatusReason::kBadRequest, fmt::format("{}: {}", file, status.message()));
+  // kBadRequest: the flag or file is invalid.
+  static Status Invalid(std::string_view flag_or_file, const Status& status) {
+    return Status(StatusReason::kBadRequest, fmt::format("{}: {}", flag_or_file, status.message()));
+  }
+  // The same error, with the flag that caused it.
+  static Status WithFlag(std::string_view flag, const Status& status) {
+    return Status(status.reason(), fmt::format("{}: {}", flag, status.message()));
   }
 
   void Log(LogLevel level, std::string_view message,
@@ -480,15 +506,16 @@ class Daemon::Impl {
   std::shared_ptr<CurrentRetention> retention_;
   EventRateLimit rate_limit_;
   std::unique_ptr<store::Store> store_;
-  store::RocksStore* rocks_store_ = nullptr;  // the same, where it is one
+  store::RocksStore* rocks_store_ = nullptr;  // store_, if it is a RocksStore
   std::unique_ptr<ControlSocket> control_;
-  std::unique_ptr<Executor> timers_;  // of requests
+  std::unique_ptr<Executor> timers_;  // request timeouts
   std::unique_ptr<FrontDoor> door_;
   std::unique_ptr<Api> api_;
   std::unique_ptr<http::Server> server_;
 
-  FileWatch files_;  // once it is set up, only for tasks of the executor
-  SteadyTime renew_at_ = SystemClock().Steady() + kRenewInterval;  // the same
+  // Used only by tasks of files_executor_ once Start() has returned.
+  FileWatch files_;
+  SteadyTime renew_at_ = SystemClock().Steady() + kRenewInterval;
   std::unique_ptr<Executor> files_executor_;
 
   Mutex stop_mu_;

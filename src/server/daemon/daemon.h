@@ -11,18 +11,20 @@
 
 namespace herald::server {
 
-// Everything that heraldd can be told. Members are named as their flags are, where
-// kube-apiserver has the same flag with the same meaning under the same name.
+// The settings of heraldd. Members are named like their flags. A flag that kube-apiserver also has
+// has the same name and meaning.
 struct DaemonOptions {
   // Serving.
   std::string bind_address = "0.0.0.0";
-  std::uint16_t secure_port = 6443;  // 0: any free one
-  int threads = 0;                   // that serve connections; 0: one per core, at most 4
-  std::string cert_dir{};            // where a CA and a certificate are made if none is given
+  std::uint16_t secure_port = 6443;  // 0: any free port
+  int threads = 0;                   // threads that serve connections; 0: one per core, at most 4
+
+  // TLS.
+  std::string cert_dir{};  // a CA and a certificate are created here if tls_cert_file is empty
   std::string tls_cert_file{};
   std::string tls_private_key_file{};
 
-  // Who may do what.
+  // Authentication and authorization.
   std::string client_ca_file{};
   std::string token_auth_file{};
   std::string requestheader_client_ca_file{};
@@ -30,18 +32,18 @@ struct DaemonOptions {
   std::vector<std::string> requestheader_username_headers{"x-remote-user"};
   std::vector<std::string> requestheader_group_headers{"x-remote-group"};
   std::string rbac_dir{};
-  // Regular expressions; see Cors.
+  // Regular expressions; see server/access/cors.h.
   std::vector<std::string> cors_allowed_origins{};
 
-  // What is kept.
+  // Storage.
   std::string data_dir{};  // empty: in memory, for tests
   std::chrono::seconds event_ttl{3600};
   std::string retention_file{};
-  std::uint64_t max_disk_bytes = 0;  // 0: no cap
-  // How far back a watch or a paged list may begin.
-  std::chrono::seconds history{5 * 60};
+  std::uint64_t max_disk_bytes = 0;  // 0: no limit
+  // How far back a watch or a paginated list may begin.
+  std::chrono::seconds watch_window{5 * 60};
 
-  // Where events are kept instead of in `data_dir`, if any are given.
+  // Storage in etcd, used instead of `data_dir` if `etcd_servers` is not empty.
   std::vector<std::string> etcd_servers{};  // "https://a:2379"
   std::string etcd_cafile{};
   std::string etcd_certfile{};
@@ -49,46 +51,47 @@ struct DaemonOptions {
   std::string etcd_prefix = "/registry";
   std::string etcd_user{};                                // "name:password"
   std::chrono::seconds etcd_compaction_interval{5 * 60};  // 0: never
-  std::uint64_t etcd_index_bytes = 512ull << 20;  // of memory; beyond it every list reads etcd
+  // Memory for the index; if the events do not fit, every list reads etcd.
+  std::uint64_t etcd_index_bytes = 512ull << 20;
 
-  // How much is taken.
+  // Limits.
   std::string event_rate_limit_file{};
   std::size_t max_requests_inflight = 4000;  // 0: no limit
   std::size_t max_connections = 12'000;
   std::size_t max_watches_per_user = 5'000;
-  std::chrono::nanoseconds request_timeout = std::chrono::seconds(60);  // watches excluded
-  std::chrono::seconds min_request_timeout{1800};                       // of watches
+  std::chrono::nanoseconds request_timeout = std::chrono::seconds(60);  // except watches
+  std::chrono::seconds min_request_timeout{1800};                       // watches only
 
-  // How often files are looked at for changes.
+  // How often the files named above are checked for changes.
   std::chrono::milliseconds reload_interval{2000};
 
   LogFunction log{};
 };
 
-// The running server: store, API, front door and listener, put together. Files that it
-// was told about (certificates, tokens, RBAC, retention rules, rate limits) are read again
-// when they change; a bad one is logged and the old contents stay in force.
+// The running server: store, API, front door and listener. Files that the options name
+// (certificates, tokens, RBAC, retention rules, rate limits) are reloaded when they change. If a
+// changed file is invalid, the server logs an error and continues to use the old contents.
 //
 // Thread-safe.
 class Daemon {
  public:
-  // Serves when it returns. A busy port, a locked data directory, a bad file: an error of
-  // one sentence that says what to do.
+  // The server accepts requests when this returns. If it cannot start, for example because the
+  // port is in use or a file is invalid, the error is one sentence that says what to do.
   static Result<std::unique_ptr<Daemon>> Start(DaemonOptions options);
 
-  // Stops.
+  // Calls Stop() without waiting for requests.
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
   std::uint16_t port() const;
 
-  // Stops: says so on /readyz, lets requests finish for at most `drain`, ends watches,
-  // then closes the store. Idempotent.
+  // Stops the server: /readyz fails, watches end, requests may finish for at most `drain`, and
+  // then the store is closed. Idempotent.
   void Stop(std::chrono::milliseconds drain);
 
-  // Looks at the files now and returns when what changed is in force: for SIGHUP and tests.
-  // Not after Stop().
+  // Checks the files for changes now, and returns when changed files are in use. For SIGHUP and
+  // tests. REQUIRES: Stop() was not called
   void Reload();
 
  private:

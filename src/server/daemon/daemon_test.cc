@@ -25,8 +25,8 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view kEvents = "/api/v1/namespaces/default/events";
 
-// A whole server on a free port, in memory unless told otherwise, and a client that
-// trusts its certificate.
+// A complete server on a free port, with events in memory unless a test sets data_dir, and a client
+// that trusts its certificate.
 class DaemonTest : public testing::Test {
  protected:
   DaemonTest() {
@@ -39,7 +39,7 @@ class DaemonTest : public testing::Test {
                                      "admin-token,admin,,\"system:masters\"\n"
                                      "agent-token,agent,,\"agents\"\n");
     options_.rbac_dir = folder_ + "/rbac";
-    // Only when told, by Reload().
+    // Tests call Reload() instead.
     options_.reload_interval = 1h;
   }
   ~DaemonTest() override {
@@ -50,7 +50,7 @@ class DaemonTest : public testing::Test {
   std::string Write(const std::string& name, std::string_view text) {
     const std::string file = folder_ + "/" + name;
     std::ofstream(file) << text;
-    // Tokens are among them.
+    // heraldd rejects token files that other users can read.
     std::filesystem::permissions(file, std::filesystem::perms(0600));
     return file;
   }
@@ -62,7 +62,7 @@ class DaemonTest : public testing::Test {
     Connect();
   }
 
-  // Over a new connection.
+  // Replaces the client, so that requests use a new connection.
   void Connect() {
     http::ClientOptions options;
     options.url = fmt::format("https://127.0.0.1:{}", daemon_->port());
@@ -103,23 +103,24 @@ class DaemonTest : public testing::Test {
   std::unique_ptr<http::Client> client_;
 };
 
-TEST_F(DaemonTest, ServesOnlyThoseWhoAreKnown) {
+TEST_F(DaemonTest, ServesOnlyAuthenticatedUsers) {
   Start();
   EXPECT_EQ(Ask("GET", std::string(kEvents)).status, 200);
-  const http::Response nobody = Ask("GET", std::string(kEvents), "");
-  EXPECT_EQ(nobody.status, 401);
-  EXPECT_NE(nobody.body.find("\"reason\":\"Unauthorized\""), std::string::npos) << nobody.body;
+  const http::Response unauthorized = Ask("GET", std::string(kEvents), "");
+  EXPECT_EQ(unauthorized.status, 401);
+  EXPECT_NE(unauthorized.body.find("\"reason\":\"Unauthorized\""), std::string::npos)
+      << unauthorized.body;
   EXPECT_EQ(Ask("GET", std::string(kEvents), "wrong").status, 401);
   EXPECT_EQ(Ask("GET", "/version", "").status, 401);
 }
 
-TEST_F(DaemonTest, RefusesWhatNoRoleGrantsAndGrantsItOnceOneDoes) {
+TEST_F(DaemonTest, RejectsARequestUntilARoleAllowsIt) {
   Start();
-  const http::Response refused = Create("a", "agent-token");
-  EXPECT_EQ(refused.status, 403);
-  EXPECT_NE(refused.body.find(R"(User \"agent\" cannot create resource \"events\")"),
+  const http::Response denied = Create("a", "agent-token");
+  EXPECT_EQ(denied.status, 403);
+  EXPECT_NE(denied.body.find(R"(User \"agent\" cannot create resource \"events\")"),
             std::string::npos)
-      << refused.body;
+      << denied.body;
   EXPECT_EQ(Ask("GET", "/apis", "agent-token").status, 200);
 
   Write("rbac/agents.yaml",
@@ -137,7 +138,7 @@ TEST_F(DaemonTest, RefusesWhatNoRoleGrantsAndGrantsItOnceOneDoes) {
   EXPECT_EQ(Ask("PUT", std::string(kEvents) + "/b", "agent-token", body).status, 403);
 }
 
-TEST_F(DaemonTest, SaysWhatSomebodyMayDo) {
+TEST_F(DaemonTest, AnswersSelfSubjectAccessReviews) {
   Start();
   const std::string reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
   const std::string create =
@@ -157,7 +158,7 @@ TEST_F(DaemonTest, SaysWhatSomebodyMayDo) {
   EXPECT_EQ(Ask("POST", reviews, "admin-token", "").status, 400);
 }
 
-TEST_F(DaemonTest, ABadFileChangesNothing) {
+TEST_F(DaemonTest, KeepsTheOldTokensWhenTheChangedFileIsInvalid) {
   Start();
   Write("tokens.csv", "half a line");
   daemon_->Reload();
@@ -168,7 +169,7 @@ TEST_F(DaemonTest, ABadFileChangesNothing) {
   EXPECT_EQ(Ask("GET", std::string(kEvents), "new-token").status, 200);
 }
 
-TEST_F(DaemonTest, ATokenThatIsRemovedIsRefusedOnAnOpenConnection) {
+TEST_F(DaemonTest, RejectsARemovedTokenOnAnOpenConnection) {
   Start();
   EXPECT_EQ(Ask("GET", "/version", "agent-token").status, 200);
   Write("tokens.csv", "admin-token,admin,,\"system:masters\"\n");
@@ -176,12 +177,12 @@ TEST_F(DaemonTest, ATokenThatIsRemovedIsRefusedOnAnOpenConnection) {
   EXPECT_EQ(Ask("GET", "/version", "agent-token").status, 401);
   EXPECT_NE(Ask("GET", "/metrics").body.find("\nherald_http_connections_total 1\n"),
             std::string::npos)
-      << "all came over one connection";
+      << "all requests used one connection";
 }
 
-TEST_F(DaemonTest, ShowsANewCertificateToNewConnections) {
+TEST_F(DaemonTest, UsesAChangedCertificateForNewConnections) {
   Start();
-  // Of another CA, which the client trusts from then on.
+  // The new certificate is from another CA, which Connect() reads again.
   const Result<KeyPair> ca = MakeCertificateAuthority(SystemClock().Now());
   ASSERT_TRUE(ca.has_value());
   const Result<KeyPair> pair = MakeServerCertificate(*ca, {"127.0.0.1"}, SystemClock().Now());
@@ -203,18 +204,18 @@ TEST_F(DaemonTest, RenewsACertificateThatExpiresSoon) {
   EXPECT_EQ(Ask("GET", "/version").status, 200);
 }
 
-TEST_F(DaemonTest, RejectsATokenFileThatEverybodyCanRead) {
+TEST_F(DaemonTest, RejectsATokenFileThatEveryUserCanRead) {
   ASSERT_EQ(chmod(options_.token_auth_file.c_str(), 0644), 0);
   const Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(options_);
   ASSERT_FALSE(daemon.has_value());
-  EXPECT_EQ(daemon.error().message(),
-            fmt::format("{0} has mode 0644, so everybody on this machine can read it; run: chmod "
-                        "o-rwx {0}",
-                        options_.token_auth_file));
+  EXPECT_EQ(daemon.error().message(), fmt::format("--token-auth-file: {0} has mode 0644, so every "
+                                                  "user on this machine can read it; run: chmod "
+                                                  "o-rwx {0}",
+                                                  options_.token_auth_file));
 }
 
-// Names of headers have no case, as on kube-apiserver.
-TEST_F(DaemonTest, TakesUsersFromHeadersOfAFrontProxy) {
+// Header names are case-insensitive, as in kube-apiserver.
+TEST_F(DaemonTest, AuthenticatesUsersByHeadersOfAProxy) {
   const http::TestCertificate ca = http::MakeTestCertificate({.authority = true});
   const http::TestCertificate proxy = http::MakeTestCertificate({.subject = {{"CN", "p"}}}, &ca);
   options_.requestheader_client_ca_file = Write("proxy-ca.crt", ca.certificate);
@@ -239,13 +240,13 @@ TEST_F(DaemonTest, TakesUsersFromHeadersOfAFrontProxy) {
   EXPECT_EQ(response->status, 200) << response->body;
 }
 
-TEST_F(DaemonTest, NoLimitOnRequestsInFlightIsNoLimitOfZero) {
+TEST_F(DaemonTest, ServesWithoutALimitIfMaxRequestsInflightIsZero) {
   options_.max_requests_inflight = 0;
   Start();
   EXPECT_EQ(Ask("GET", std::string(kEvents)).status, 200);
 }
 
-TEST_F(DaemonTest, TellsHowItIs) {
+TEST_F(DaemonTest, ServesHealthChecks) {
   Start();
   for (const char* path : {"/healthz", "/livez", "/readyz"}) {
     const http::Response response = Ask("GET", path, "");
@@ -254,7 +255,7 @@ TEST_F(DaemonTest, TellsHowItIs) {
   }
   EXPECT_EQ(Ask("GET", "/readyz?verbose").body,
             "[+]ping ok\n[+]store ok\n[+]shutdown ok\nreadyz check passed\n");
-  // Details are for those who are known.
+  // Only authenticated users see details.
   EXPECT_EQ(Ask("GET", "/readyz?verbose", "").body, "ok");
   EXPECT_EQ(Ask("GET", "/readyz/store").body, "ok");
   EXPECT_EQ(Ask("GET", "/readyz/nothing").status, 404);
@@ -262,7 +263,7 @@ TEST_F(DaemonTest, TellsHowItIs) {
             "[+]ping ok\n[+]store excluded: ok\nhealthz check passed\n");
 }
 
-TEST_F(DaemonTest, CountsWhatItAnswers) {
+TEST_F(DaemonTest, CountsRequestsInMetrics) {
   Start();
   EXPECT_EQ(Create("a").status, 201);
   EXPECT_EQ(Create("a").status, 409);
@@ -274,7 +275,7 @@ TEST_F(DaemonTest, CountsWhatItAnswers) {
   EXPECT_NE(metrics.body.find("\nherald_http_connections 1\n"), std::string::npos);
 }
 
-TEST_F(DaemonTest, LimitsTheRateAsToldAndSaysWhenToComeBack) {
+TEST_F(DaemonTest, AnswersTooManyRequestsWithRetryAfterAboveTheRateLimit) {
   options_.event_rate_limit_file =
       Write("limits.yaml",
             "kind: Configuration\napiVersion: eventratelimit.admission.k8s.io/v1alpha1\n"
@@ -282,14 +283,14 @@ TEST_F(DaemonTest, LimitsTheRateAsToldAndSaysWhenToComeBack) {
   Start();
   EXPECT_EQ(Create("a").status, 201);
   EXPECT_EQ(Create("b").status, 201);
-  const http::Response refused = Create("c");
-  EXPECT_EQ(refused.status, 429);
-  EXPECT_EQ(refused.headers.Get("retry-after"), "1");
-  EXPECT_NE(refused.body.find("limit reached on type Namespace for key default"),
+  const http::Response limited = Create("c");
+  EXPECT_EQ(limited.status, 429);
+  EXPECT_EQ(limited.headers.Get("retry-after"), "1");
+  EXPECT_NE(limited.body.find("limit reached on type Namespace for key default"),
             std::string::npos);
 }
 
-TEST_F(DaemonTest, FindsItsDataAgain) {
+TEST_F(DaemonTest, KeepsEventsAcrossARestart) {
   options_.data_dir = folder_ + "/data";
   Start();
   EXPECT_EQ(Create("a").status, 201);
@@ -300,7 +301,7 @@ TEST_F(DaemonTest, FindsItsDataAgain) {
   EXPECT_EQ(Ask("GET", std::string(kEvents) + "/a").status, 200);
 }
 
-TEST_F(DaemonTest, AppliesAShorterRetentionToWhatAnEarlierServerStored) {
+TEST_F(DaemonTest, AppliesAShorterTtlToEventsStoredBeforeARestart) {
   options_.data_dir = folder_ + "/data";
   options_.event_ttl = 1h;
   Start();
@@ -349,42 +350,46 @@ TEST_F(DaemonTest, TwoServersCannotShareADirectory) {
       << second.error().message();
 }
 
-TEST_F(DaemonTest, SaysInOneSentenceWhatIsWrong) {
+TEST_F(DaemonTest, RejectsInvalidOptionsWithAMessageThatNamesThem) {
   struct Case {
-    std::function<void(DaemonOptions*)> spoil;
-    const char* message;  // what it must contain
+    std::function<void(DaemonOptions*)> change;
+    const char* message;  // a part of the error message
   };
   const Case cases[] = {
       {[](DaemonOptions* o) { o->tls_cert_file = "c"; },
-       "--tls-cert-file needs --tls-private-key-file"},
+       "--tls-cert-file requires --tls-private-key-file"},
       {[](DaemonOptions* o) { o->tls_private_key_file = "k"; },
-       "--tls-private-key-file needs --tls-cert-file"},
-      {[](DaemonOptions* o) { o->etcd_certfile = "c"; }, "--etcd-certfile needs --etcd-keyfile"},
-      {[](DaemonOptions* o) { o->etcd_keyfile = "k"; }, "--etcd-keyfile needs --etcd-certfile"},
+       "--tls-private-key-file requires --tls-cert-file"},
+      {[](DaemonOptions* o) { o->etcd_certfile = "c"; }, "--etcd-certfile requires --etcd-keyfile"},
+      {[](DaemonOptions* o) { o->etcd_keyfile = "k"; }, "--etcd-keyfile requires --etcd-certfile"},
       {[](DaemonOptions* o) { o->requestheader_allowed_names = {"p"}; },
-       "--requestheader-allowed-names needs --requestheader-client-ca-file"},
+       "--requestheader-allowed-names requires --requestheader-client-ca-file"},
       {[](DaemonOptions* o) { o->requestheader_username_headers = {"x-user"}; },
-       "--requestheader-username-headers needs --requestheader-client-ca-file"},
+       "--requestheader-username-headers requires --requestheader-client-ca-file"},
       {[](DaemonOptions* o) { o->requestheader_group_headers = {"x-group"}; },
-       "--requestheader-group-headers needs --requestheader-client-ca-file"},
+       "--requestheader-group-headers requires --requestheader-client-ca-file"},
       {[](DaemonOptions* o) { o->event_ttl = 0s; }, "--event-ttl: 0 would mean for ever"},
       {[](DaemonOptions* o) { o->request_timeout = 0s; }, "--request-timeout: must be from"},
-      {[](DaemonOptions* o) { o->history = 0s; }, "--history: must be from"},
+      {[](DaemonOptions* o) { o->watch_window = 0s; }, "--watch-window: must be from"},
       {[](DaemonOptions* o) { o->cors_allowed_origins = {"x"}; }, "--cors-allowed-origins: \"x\""},
       {[](DaemonOptions* o) { o->max_disk_bytes = 1'000; },
-       "--max-disk-bytes: must be 0, for no limit, or at least 64Mi"},
-      {[](DaemonOptions* o) { o->token_auth_file = ""; }, "nobody could use this server"},
-      {[](DaemonOptions* o) { o->token_auth_file = "/nowhere/t"; }, "/nowhere/t"},
-      {[](DaemonOptions* o) { o->rbac_dir = "/nowhere/r"; }, "/nowhere/r"},
-      {[](DaemonOptions* o) { o->client_ca_file = "/nowhere/c"; }, "/nowhere/c"},
-      {[](DaemonOptions* o) { o->retention_file = "/nowhere/k"; }, "/nowhere/k"},
+       "invalid value \"1000\" for --max-disk-bytes: must be 0 (no limit) or at least 64Mi"},
+      {[](DaemonOptions* o) { o->token_auth_file = ""; }, "no authentication is configured"},
+      {[](DaemonOptions* o) { o->token_auth_file = "/nowhere/t"; },
+       "--token-auth-file: cannot read /nowhere/t: "},
+      {[](DaemonOptions* o) { o->rbac_dir = "/nowhere/r"; },
+       "--rbac-dir: cannot read directory /nowhere/r: "},
+      {[](DaemonOptions* o) { o->client_ca_file = "/nowhere/c"; },
+       "--client-ca-file: cannot read /nowhere/c: "},
+      {[](DaemonOptions* o) { o->retention_file = "/nowhere/k"; },
+       "--retention-file: cannot read /nowhere/k: "},
       {[](DaemonOptions* o) { o->cert_dir = "/proc/nowhere"; }, "/proc/nowhere"},
       {[](DaemonOptions* o) { o->data_dir = "/proc/nowhere"; }, "/proc/nowhere"},
       {[](DaemonOptions* o) {
          o->etcd_servers = {"http://127.0.0.1:1"};
          o->data_dir = "/somewhere";
        },
-       "either in a folder or in etcd"},
+       "--data-dir and --etcd-servers cannot be used together"},
       {[](DaemonOptions* o) {
          o->etcd_servers = {"http://127.0.0.1:1"};
          o->max_disk_bytes = 1'000;
@@ -404,7 +409,7 @@ TEST_F(DaemonTest, SaysInOneSentenceWhatIsWrong) {
   };
   for (const Case& c : cases) {
     DaemonOptions options = options_;
-    c.spoil(&options);
+    c.change(&options);
     const Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(options);
     ASSERT_FALSE(daemon.has_value()) << c.message;
     EXPECT_NE(daemon.error().message().find(c.message), std::string::npos)

@@ -10,10 +10,10 @@
 
 namespace herald::server {
 
-// What the server counts, as Prometheus text. Names and labels are kube-apiserver's
-// where the meaning is the same (apiserver_request_total, ...), so that dashboards made for it
-// work; what is ours begins with herald_. No label holds anything that a client can
-// choose freely, so their number is bounded.
+// The metrics of the server, in Prometheus text format. A metric that kube-apiserver also has has
+// the same name and labels (apiserver_request_total, ...), so that existing dashboards work. The
+// names of all others begin with herald_. Clients cannot create label values, so the number of time
+// series is bounded.
 //
 // Thread-safe.
 class Metrics {
@@ -23,14 +23,14 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // A request has been answered. Watches count in the total, with code 200 and when they
-  // end, but not in the durations.
+  // Counts a completed request. A watch is counted when it ends, with code 200, and not in the
+  // durations.
   void CountRequest(const RequestInfo& request, bool dry_run, int code,
                     std::chrono::nanoseconds took, std::size_t response_bytes);
-  // A watch begins (+1) or ends (-1).
+  // A watch started (delta 1) or ended (delta -1).
   void CountLongRunning(const RequestInfo& request, int delta);
 
-  // Everything, with the figures of the store and of the connections as they are now.
+  // Returns all metrics, including the given ones of the store and of the connections.
   std::string Text(const store::StoreStats& store, const http::ServerStats& connections) const;
 
  private:

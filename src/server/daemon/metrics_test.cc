@@ -17,7 +17,7 @@ RequestInfo Create(std::string resource) {
   return info;
 }
 
-TEST(Metrics, CountsRequestsUnderKubernetesNames) {
+TEST(Metrics, CountsRequestsWithTheMetricNamesOfKubeApiserver) {
   Metrics metrics;
   metrics.CountRequest(Create("events"), false, 201, 2ms, 600);
   metrics.CountRequest(Create("events"), false, 201, 2ms, 600);
@@ -35,7 +35,7 @@ TEST(Metrics, CountsRequestsUnderKubernetesNames) {
       << text;
 }
 
-TEST(Metrics, NothingThatAClientChoosesBecomesALabel) {
+TEST(Metrics, ClientsCannotCreateLabelValues) {
   Metrics metrics;
   for (int i = 0; i < 1000; ++i) {
     RequestInfo info = Create("resource-" + std::to_string(i));
@@ -64,7 +64,7 @@ TEST(Metrics, CountsWatchesWhileTheyAreOpen) {
   EXPECT_EQ(text.substr(text.find("} ", at), 4), "} 1\n");
 }
 
-TEST(Metrics, ShowsTheStoreAsItIs) {
+TEST(Metrics, ReportsTheCurrentFiguresOfTheStore) {
   store::StoreStats stats;
   stats.entries = 123'456'789;
   EXPECT_NE(Metrics().Text(stats, {}).find("\nherald_store_objects 123456789\n"),

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kPermanent = {"default", "kube-system"};
 
-// A uid that is the same wherever and whenever one asks: nothing is stored that could
-// remember one. Shaped as a UUID of version 8, "whatever the implementor likes".
+// Namespaces are not stored, so the UID is a hash of the name: the same in every process. It has
+// the form of a UUID of version 8, which is for custom schemes.
 std::string UidOf(std::string_view name) {
   const auto hash = [name](std::uint64_t value) {  // FNV-1a
     for (const char c : name) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -31,7 +31,7 @@ std::string UidOf(std::string_view name) {
                      high & 0xfff, (low >> 48 & 0x3fff) | 0x8000, low & 0xffffffffffff);
 }
 
-// The names are DNS labels, so nothing in them needs an escape.
+// The names are DNS labels, so they need no escaping.
 std::string MetadataJson(const NamespaceInfo& info, store::Revision revision) {
   return fmt::format(R"({{"name":"{0}","uid":"{1}","resourceVersion":"{2}","creationTimestamp":)"
                      R"("{3}","labels":{{"kubernetes.io/metadata.name":"{0}"}}}})",
@@ -44,7 +44,7 @@ std::string MembersJson(const NamespaceInfo& info, store::Revision revision) {
       MetadataJson(info, revision));
 }
 
-// Nothing where the entry cannot be read or has no time.
+// Nothing if the entry cannot be decoded or has no time.
 std::optional<Time> CreationOf(const store::Entry& entry) {
   const Result<Event> event = DecodeStored(entry);
   if (!event || event->metadata.creation_timestamp.is_zero()) return std::nullopt;
@@ -61,7 +61,7 @@ bool IsPermanentNamespace(std::string_view name) {
   return std::ranges::find(kPermanent, name) != kPermanent.end();
 }
 
-// Since when namespaces have been there. Thread-safe.
+// The times since which namespaces exist. Thread-safe.
 class Namespaces::Table {
  public:
   explicit Table(WallTime started) : started_(started) {}
@@ -72,7 +72,8 @@ class Namespaces::Table {
     if (found != created_.end()) return found->second;
     return std::nullopt;
   }
-  // Where two add it at once, the first one counts. Without a time it is there since the start.
+  // If two callers add the same namespace, the first one counts. Without a time it is the server's
+  // start.
   Time Insert(const std::string& name, std::optional<Time> created) {
     const MutexLock lock(mu_);
     return created_.emplace(name, created.value_or(started_)).first->second;
@@ -91,11 +92,10 @@ class Namespaces::Table {
  private:
   const Time started_;
   mutable Mutex mu_;
-  std::map<std::string, Time> created_ GUARDED_BY(mu_);  // as many as there are namespaces
+  std::map<std::string, Time> created_ GUARDED_BY(mu_);  // by namespace
 };
 
-// Skips from namespace to namespace: one event of each that is known, and the first kMaxRead of
-// one that is not.
+// Reads one event of each known namespace, and the first kMaxRead events of each new one.
 class Namespaces::Scan : public std::enable_shared_from_this<Scan> {
  public:
   Scan(store::Store* store, std::shared_ptr<Table> table,
@@ -116,7 +116,7 @@ class Namespaces::Scan : public std::enable_shared_from_this<Scan> {
   }
 
  private:
-  // Whether there may be more.
+  // Whether there may be more namespaces.
   bool Take(Result<store::Page> page) {
     if (!page) {
       done_(page.error());
@@ -167,10 +167,10 @@ class Namespaces::Scan : public std::enable_shared_from_this<Scan> {
   const std::function<void(Result<NamespaceList>)> done_;
   AsyncLoop loop_;
   std::map<std::string, Time> found_;
-  std::set<std::string> gone_;  // those that were known before and have not been found yet
+  std::set<std::string> gone_;  // known namespaces that have not been found yet
   std::string start_{kEventsPrefix};
-  std::string unknown_;           // the namespace whose events are read; empty: none
-  store::Revision revision_ = 0;  // of the first page; the others are read there, too
+  std::string unknown_;           // the new namespace whose events are being read; empty: none
+  store::Revision revision_ = 0;  // of the first page; later pages are read at the same revision
 };
 
 Namespaces::Namespaces(store::Store* store, WallTime started)
@@ -220,7 +220,7 @@ std::string NamespaceTableJson(const NamespaceList& list, TableObject object, Me
       shown = fmt::format(R"({{"kind":"PartialObjectMetadata","apiVersion":"{}","metadata":{}}})",
                           MetaName(version), MetadataJson(info, list.revision));
     }
-    // An event may have been created by a clock that is ahead of ours.
+    // An event may be from a machine whose clock is ahead.
     const std::chrono::nanoseconds age =
         std::max(std::chrono::seconds(0),
                  std::chrono::seconds(Time(now).seconds() - info.created.seconds()));

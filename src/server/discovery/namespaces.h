@@ -16,15 +16,15 @@
 
 namespace herald::server {
 
-// Namespaces as far as clients of events ask for them. There are no objects behind them:
-// default and kube-system always exist, and so does every namespace that has events.
+// Namespaces for clients of events. They are not stored: default and kube-system always exist, and
+// every namespace exists that has events.
 
 struct NamespaceInfo {
   std::string name{};
-  // Nobody knows when a namespace was created, but it is at least as old as its events: this is
-  // the creationTimestamp of the oldest of its first Namespaces::kMaxRead events, as of the first
-  // time this process saw the namespace. It stays the same until the namespace has no events any
-  // more. For default and kube-system without events it is the time at which the server started.
+  // The time of creation is unknown, but a namespace is at least as old as its events. So this is
+  // the creationTimestamp of the oldest of its first Namespaces::kMaxRead events when this process
+  // first saw the namespace. It stays the same while the namespace has events. For default and
+  // kube-system without events it is the time at which the server started.
   Time created{};
 };
 
@@ -33,13 +33,13 @@ struct NamespaceList {
   store::Revision revision = 0;
 };
 
-// Whether the namespace exists without events, too.
+// Whether the namespace exists even without events.
 bool IsPermanentNamespace(std::string_view name);
 
-// Reads which namespaces there are, and remembers since when. Thread-safe.
+// Reads the namespaces, and remembers since when each exists. Thread-safe.
 class Namespaces {
  public:
-  // Events of a namespace that are read when it is seen for the first time.
+  // Events that are read of a namespace when it is seen for the first time.
   static constexpr std::size_t kMaxRead = 1000;
 
   // The store is borrowed and outlives this object. `started` is when the server did.
@@ -47,11 +47,11 @@ class Namespaces {
   Namespaces(const Namespaces&) = delete;
   Namespaces& operator=(const Namespaces&) = delete;
 
-  // The cost is a read of one event for each namespace that is known already. `done` is called
-  // exactly once, on a thread of the store or before this returns.
+  // Reads one event of each known namespace. `done` is called exactly once, on a thread of the
+  // store or before this returns.
   void Read(std::function<void(Result<NamespaceList>)> done);
 
-  // A namespace that a watch has seen appear with this entry, or disappear.
+  // Called by a watch when a namespace gets its first entry, or loses its last one.
   NamespaceInfo Add(const std::string& name, const store::Entry& first);
   void Remove(const std::string& name);
 
@@ -59,14 +59,14 @@ class Namespaces {
   class Scan;
   class Table;
   store::Store* const store_;
-  const std::shared_ptr<Table> table_;  // shared with scans under way
+  const std::shared_ptr<Table> table_;  // shared with running scans
 };
 
 // JSON, without a newline.
 std::string NamespaceJson(const NamespaceInfo& info, store::Revision revision);
 // Documents, which end with a newline.
 std::string NamespaceListJson(const NamespaceList& list);
-// `now` is for the ages.
+// Ages are relative to `now`.
 std::string NamespaceTableJson(const NamespaceList& list, TableObject object, MetaVersion version,
                                bool with_columns, WallTime now);
 

@@ -8,19 +8,18 @@
 
 namespace herald::server {
 
-// An answer below /openapi/.
+// A response below /openapi/.
 struct OpenApiAnswer {
   std::string content_type{};
   std::string body{};
-  bool tagged = false;     // told with an ETag
-  bool immutable = false;  // the URL names this very document, so it may be kept for ever
-  std::string location{};  // not empty: where the client must ask instead
+  bool tagged = false;     // sent with an ETag
+  bool immutable = false;  // the URL contains the hash, so clients may cache it forever
+  std::string location{};  // not empty: the URL to which the client is redirected
 };
 
-// The description of what is served, for clients that validate, explain and complete:
-// /openapi/v2 (JSON, or protobuf as kubectl up to 1.28 wants it), /openapi/v3 and one
-// document per group-version below it, by its `hash` where the query has one. kNotFound for
-// other paths.
+// The OpenAPI documents, with which clients validate, explain and complete: /openapi/v2 (JSON, or
+// protobuf for kubectl up to 1.28), /openapi/v3, and below it one document for each group and
+// version. `hash` is that of the query, or null. kNotFound for other paths.
 Result<OpenApiAnswer> FindOpenApi(std::string_view path, const http::Headers& headers,
                                   const std::string* hash);
 

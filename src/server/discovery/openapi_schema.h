@@ -6,9 +6,9 @@
 
 namespace herald::server {
 
-// What is served, described once; openapi.cc writes it in the three forms that clients ask for.
+// The schemas of all objects, from which the OpenAPI documents are written.
 
-struct SchemaMember {
+struct OpenApiMember {
   enum class Type : std::uint8_t {
     kString,
     kInt32,
@@ -16,38 +16,35 @@ struct SchemaMember {
     kBool,
     kRef,        // `of`
     kList,       // of `of`
-    kTexts,      // a list of strings
-    kStringMap,  // strings by strings
+    kStrings,    // a list of strings
+    kStringMap,  // a map of strings
   };
   std::string_view name;
   Type type = Type::kString;
   std::string_view of{};  // the full name of another schema
   std::string_view description{};
   bool required = false;
-  std::string_view merge_key{};  // how a strategic merge tells elements apart; "-": a set
+  std::string_view merge_key{};  // the key of elements in a strategic merge; "-": the list is a set
 };
 
-struct SchemaType {
+struct OpenApiType {
   std::string_view name;  // "io.k8s.api.core.v1.Event"
   std::string_view description;
-  std::span<const SchemaMember> members{};  // sorted by name
-  std::string_view kind{};                  // for what can be read or written by itself
+  std::span<const OpenApiMember> members{};  // sorted by name
+  std::string_view kind{};                   // only for objects that can be read or written alone
   std::string_view group{};
-  std::string_view format{};  // of a type that is a string, "date-time"
-  // Which documents hold it: those of core/v1, of events.k8s.io/v1, or both.
-  bool in_core = true;
-  bool in_events = true;
+  std::string_view format{};  // "date-time" for types that are strings
 };
 
 // Sorted by name.
-std::span<const SchemaType> SchemaTypes();
+std::span<const OpenApiType> OpenApiTypes();
 
-struct SchemaParameter {
+struct OpenApiParameter {
   std::string_view name;
   std::string_view type;  // "string", "integer", "boolean"
   std::string_view description;
 };
-// Null where there is none of that name.
-const SchemaParameter* FindSchemaParameter(std::string_view name);
+// Null if there is none of that name.
+const OpenApiParameter* FindOpenApiParameter(std::string_view name);
 
 }  // namespace herald::server

@@ -1,5 +1,5 @@
-// What clients and probes see of a disk that is full or has become read-only: the API and its
-// front door over a store whose file system fails when it is told to.
+// What clients and probes see when a disk is full or read-only: the Api and the
+// FrontDoor over a store whose file system fails on demand.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -47,7 +47,7 @@ class DiskFaultTest : public testing::TestWithParam<bool> {
     store_.reset();
   }
 
-  // Asks and waits for the answer, which comes from a thread of the store.
+  // Sends a request and waits for the response, which comes from a thread of the store.
   Client Ask(std::string method, std::string target, std::string body = "",
              std::string type = "application/json") {
     auto responder = std::make_shared<TestResponder>(std::move(body));
@@ -103,7 +103,7 @@ TEST_P(DiskFaultTest, WritesAreRefusedReadsGoOnAndAllIsWellWhenTheDiskIs) {
   }
   EXPECT_EQ(Ask("PATCH", before, R"({"count":2})", "application/merge-patch+json")->status(), 503);
   EXPECT_EQ(Ask("DELETE", before)->status(), 503);
-  // Requests should go elsewhere, but starting it anew would not help.
+  // It is not ready, but it is alive: a restart would not help.
   EXPECT_EQ(Status("/readyz"), 500);
   EXPECT_EQ(Status("/readyz/store"), 500);
   EXPECT_EQ(Status("/healthz"), 500);

@@ -8,7 +8,7 @@
 namespace herald::server {
 namespace {
 
-// How long an event usually is, so that the text of a list need not be moved often.
+// The usual size of an event, so that the buffer of a list is rarely reallocated.
 constexpr std::size_t kUsualEventBytes = 1024;
 
 const Codec& CodecOf(MediaType media) {
@@ -39,12 +39,13 @@ std::string EncodeShaped(const Event& event, const Form& form, bool with_columns
   return out;
 }
 
-// Values are all over the memory, and waiting for them was a third of what a long list took to
-// encode: so those that follow the entry at `index` are on their way when it is its turn.
+// Prefetches the values after the entry at `index`. They are scattered over memory, and waiting for
+// them took a third of the time to encode a long list.
 void PrefetchValues(std::span<const store::Entry> entries, std::size_t index) {
   constexpr std::size_t kAhead = 4;
   const std::size_t text = index + kAhead;
-  const std::size_t header = index + 2 * kAhead;  // of the string, which says where its text is
+  const std::size_t header =
+      index + 2 * kAhead;  // of the string object, which has the address of its bytes
   if (header >= entries.size()) return;
   __builtin_prefetch(entries[header].value.get());
   __builtin_prefetch(entries[text].value->data());
@@ -133,7 +134,7 @@ std::string EncodeFrame(WatchType type, const Event& event, const Form& form, bo
     return Framed(std::move(out), form);
   }
   Form shown = form;
-  // A bookmark is nothing but its metadata, so that comes along in any case.
+  // A bookmark has only metadata, so the metadata is always included.
   if (type == WatchType::kBookmark && form.table_object == TableObject::kNone) {
     shown.table_object = TableObject::kMetadata;
   }

@@ -17,42 +17,42 @@
 
 namespace herald::server {
 
-// What events are to be made into for one client. An ordinary value; equal ones get equal
-// bytes, which is why watchers can share them.
+// How events are encoded for one client. An ordinary value. Equal forms produce equal bytes, so
+// watchers of the same form share them.
 struct Form {
   EventApi api = EventApi::kCoreV1;
   MediaType media = MediaType::kJson;
   Shape shape = Shape::kPlain;
   MetaVersion meta_version = MetaVersion::kV1;
   TableObject table_object = TableObject::kMetadata;
-  bool websocket = false;  // of frames of a watch: each is a message of a WebSocket
+  bool websocket = false;  // of a watch: each frame is a WebSocket message
 
   bool operator==(const Form&) const = default;
 };
 
-// All of these yield JSON for YAML as well: whoever sends it turns the one into the other.
+// For YAML, all of these return JSON, which Exchange converts.
 
-// One event as a whole answer; `now` is what ages in tables are counted from.
+// One event as a complete response. Ages in tables are relative to `now`.
 std::string EncodeEvent(const Event& event, const Form& form, WallTime now);
 
 using ListWriter = std::variant<JsonEventListWriter, JsonTableWriter, JsonPartialMetadataListWriter,
                                 ProtobufEventListWriter, ProtobufPartialMetadataListWriter>;
 
-// A ListEncoder makes the document of a list out of three parts: the head, the items, which may
-// come in any number of calls and before the head, and the tail.
+// A ListEncoder writes a list in three parts: the head, the items and the tail. The items may be
+// written in any number of calls, and before the head.
 //
 // Thread-confined.
 class ListEncoder {
  public:
-  // `now` is what ages in tables are counted from.
+  // Ages in tables are relative to `now`.
   ListEncoder(const Form& form, WallTime now);
 
-  // Whether the head tells how long the items are, so that these must be measured before.
+  // Whether the head contains the length of the items, so that they must be encoded first.
   bool needs_length() const { return form_.media == MediaType::kProtobuf; }
 
-  // `items_bytes` matters only where needs_length().
+  // `items_bytes` is used only if needs_length().
   void AppendHead(const ListMeta& metadata, std::size_t items_bytes, std::string* out) const;
-  // An error where one of the entries is no event.
+  // An error if an entry cannot be decoded as an event.
   Status AppendItems(std::span<const store::Entry> entries, std::string* out);
   void AppendTail(const ListMeta& metadata, std::string* out) const;
   // The next item is the first one again.
@@ -64,14 +64,14 @@ class ListEncoder {
   ListWriter writer_;
 };
 
-// One frame of a watch. Only the first frame with a table tells its columns.
+// One frame of a watch. Only the first frame of a table has its columns.
 // REQUIRES: type != kError; form.media is not YAML
 std::string EncodeFrame(WatchType type, const Event& event, const Form& form, bool with_columns,
                         WallTime now);
 std::string EncodeErrorFrame(const Status& status, const Form& form);
 
-// A frame as it travels: as it is, or as a message of a WebSocket, which is text where the
-// media type is and needs nobody to say how long it is.
+// The frame as it is sent: unchanged, or as a WebSocket message. That is a text message for JSON,
+// and has no length prefix.
 std::string Framed(std::string frame, const Form& form);
 
 }  // namespace herald::server

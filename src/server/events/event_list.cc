@@ -20,12 +20,12 @@ Status BadRequest(std::string message) {
   return Status(StatusReason::kBadRequest, std::move(message));
 }
 
-// In which order the store gives what the query asks for, and what is left to do.
+// The order in which the store returns entries, and whether they must be sorted here.
 enum class PlanOrder : std::uint8_t {
-  kKeys,        // as wanted
-  kTimes,       // as wanted
-  kSortByKey,   // candidates of an index, to be sorted here
-  kSortByTime,  // the same
+  kKeys,        // by key, as the list requires
+  kTimes,       // by time, as the list requires
+  kSortByKey,   // candidates of an index, to be sorted by key
+  kSortByTime,  // candidates of an index, to be sorted by time
 };
 
 bool NeedsSorting(PlanOrder order) {
@@ -39,7 +39,7 @@ Timestamp TimeOf(const store::Entry& entry) {
   return event ? LastOccurrence(*event) : Timestamp();
 }
 
-// The index whose candidates are fewest, as far as one can tell beforehand.
+// The index that is expected to have the fewest candidates.
 std::optional<IndexRange> BestIndex(const EventFilter& filter) {
   const FieldSelector& fields = filter.fields();
   const auto required = [&fields](EventField field) {
@@ -67,19 +67,19 @@ IndexRange TimeRange(const EventFilter& filter) {
   const std::optional<Timestamp>& since = filter.since();
   const std::optional<Timestamp>& until = filter.until();
   if (since) range.from = TimeValue(*since);
-  // No time sorts behind this.
+  // No time sorts after this.
   range.to = until ? TimeValue(*until) : std::string(13, '\xff');
   return range;
 }
 
-// Where the keys of an index are in the order of the list by themselves.
+// Whether the index returns the entries in the order of the list.
 bool IsInKeyOrder(const IndexRange& range) {
   switch (range.index) {
     case EventIndex::kUid:
     case EventIndex::kReason:
     case EventIndex::kType:
       return true;
-    case EventIndex::kObject:  // unless it is one object, whose range is one value
+    case EventIndex::kObject:  // unless the range is one value, that of one object
       return range.to.size() == range.from.size() + 1;
     case EventIndex::kTime:
       return false;
@@ -109,9 +109,9 @@ struct EventListReader::Plan {
   store::Query query;
   PlanOrder order = PlanOrder::kKeys;
 
-  // Where not `may_sort`, the store has to give the order of the list itself.
+  // Without `may_sort` the store must return the order of the list itself.
   static Plan Make(const EventFilter& filter, const ListOptions& options, bool may_sort);
-  // Lets it begin where the token says.
+  // Lets it begin at the position of a continue token.
   Status GoOn(const EventFilter& filter, const ListOptions& options, const ContinueToken& token);
 };
 
@@ -133,7 +133,7 @@ EventListReader::Plan EventListReader::Plan::Make(const EventFilter& filter,
   if (!filter.matches_all()) {
     query.filter = [filter](const store::Entry& entry) {
       const Result<Event> event = DecodeStored(entry);
-      // What cannot be read is not hidden: the list will say so.
+      // An entry that cannot be decoded is kept, so that encoding the list reports it.
       return !event || filter.Matches(*event);
     };
   }
@@ -144,8 +144,8 @@ EventListReader::Plan EventListReader::Plan::Make(const EventFilter& filter,
     return plan;
   }
   std::optional<IndexRange> range = BestIndex(filter);
-  // Among the many of one type the latest are found faster by their time. A page in the
-  // order of the names is not: all that is in the window would be read for each.
+  // A type has many events, so the latest are found faster by time. That is not so for pages in the
+  // order of names: each page would read all events of the time range.
   const bool by_time =
       options.by_last_occurrence || (options.selects_by_time() && options.limit == 0);
   if (by_time && (!range || range->index == EventIndex::kType)) range = TimeRange(filter);
@@ -176,14 +176,14 @@ Status EventListReader::Plan::GoOn(const EventFilter& filter, const ListOptions&
                                    const ContinueToken& token) {
   const std::string start = EventKeyPrefix(filter.namespace_()) + token.start;
   if (token.time.has_value() != options.by_last_occurrence) {
-    return BadRequest("invalid continue token: it belongs to a list that is sorted in another way");
+    return BadRequest("invalid continue token: it is from a list with another sort order");
   }
   if (order == PlanOrder::kTimes && query.by) {
     query.by->after_value = TimeValue(token.time.value_or(Timestamp()));
     query.by->after_key = start.substr(0, start.find('\0'));
     return Status();
   }
-  if (order != PlanOrder::kKeys) return Status();  // the whole is read, sorted and cut
+  if (order != PlanOrder::kKeys) return Status();  // all entries are read, sorted and cut
   query.start = std::max(query.start, start);
   if (query.by && start.ends_with('\0')) {
     const std::string_view last = std::string_view(start).substr(0, start.size() - 1);
@@ -291,7 +291,7 @@ void EventListReader::Read(store::Query query, store::Store::PageDone done) {
     const Status error = page.error();
     if (error.Is(StatusReason::kExpired)) return done(self->TooOld());
     if (!error.Is(StatusReason::kBadRequest) || at == 0) return done(error);
-    // A revision of the future.
+    // A revision that does not exist yet.
     self->store_->CurrentRevision([self, at, done](const Result<store::Revision>& current) {
       if (!current) return done(current.error());
       done(TooLargeResourceVersion(static_cast<std::uint64_t>(at), *current));
@@ -326,7 +326,7 @@ void EventListReader::EndWith(bool more, std::int64_t remaining, const store::En
   next.start = last->key.substr(EventKeyPrefix(filter_.namespace_()).size()) + '\0';
   if (by_time) next.time = TimeOf(*last);
   metadata_.continue_ = EncodeContinueToken(next);
-  // Nobody knows how many of the rest would match a selector.
+  // With a selector it is unknown how many of the remaining entries match.
   if (filter_.matches_all() && remaining > 0) metadata_.remaining_item_count = remaining;
 }
 
@@ -395,12 +395,13 @@ void EventListReader::EmitSorted(const ChunkDone& done) {
 
 void EventListReader::SortAndCut() {
   const bool by_time = plan_->order == PlanOrder::kSortByTime;
-  std::vector<std::pair<std::string, std::size_t>> order;  // what to sort by, and which
+  std::vector<std::pair<std::string, std::size_t>>
+      order;  // the sort key and the position of the candidate
   order.reserve(candidates_.size());
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     order.emplace_back(by_time ? TimeValue(TimeOf(candidates_[i])) : std::string(), i);
   }
-  // Where times are equal the keys fall, too: just the opposite of the other order.
+  // Entries with equal times are in descending order of keys: exactly the reverse order.
   const auto before = [&](const auto& a, const auto& b) {
     const std::string& key_a = candidates_[a.second].key;
     const std::string& key_b = candidates_[b.second].key;
@@ -435,7 +436,7 @@ EventFilter::EventFilter(std::string namespace_, std::string name, const ListOpt
       fields_(options.fields),
       since_(options.since),
       until_(options.until) {
-  // What the keys alone can tell narrows what is read. The rest of the selector stays.
+  // Namespace and name restrict the keys that are read. The rest of the selector is a filter.
   if (name_space_.empty()) {
     const std::string* const required = fields_.RequiredValue(EventField::kMetadataNamespace);
     if (required != nullptr && required->find('/') == std::string::npos) name_space_ = *required;

@@ -18,16 +18,15 @@
 
 namespace herald::server {
 
-// Which events somebody wants to see, and whether one is among them. Immutable, hence
-// thread-safe.
+// Selects events by namespace, name, selectors and time. Immutable, hence thread-safe.
 class EventFilter {
  public:
   EventFilter() = default;
-  // All of a namespace, or of all namespaces where it is empty; one name where it is not.
+  // An empty namespace_ selects all namespaces, an empty name all names.
   EventFilter(std::string namespace_, std::string name, const ListOptions& options);
 
   bool Matches(const Event& event) const;
-  // Whether the namespace (and the name) in the key say it all.
+  // Whether the filter selects by nothing but the namespace and the name, which are in the key.
   bool matches_all() const { return all_; }
 
   const std::string& namespace_() const { return name_space_; }
@@ -46,34 +45,34 @@ class EventFilter {
   bool all_ = true;
 };
 
-// On whose behalf a list is read, and what that may cost.
+// For whom a list is read, and its limits.
 struct ReadContext {
   // See store::Query.
   std::uint64_t flow = 0;
   bool background = false;
   std::shared_ptr<const std::atomic<bool>> cancelled{};
-  // What one chunk holds of stored values: by default some hundred events, so that a chunk that is
-  // encoded and waits for its reader takes some 150 KB.
+  // Bytes of stored values in one chunk: by default about a hundred events, so that an encoded
+  // chunk that waits for its reader takes about 150 KB.
   std::size_t chunk_bytes = 64 * 1024;
-  // Asked before entries are kept in memory to be sorted: false where there is no room for these
-  // bytes. Null: always true.
+  // Called before entries are kept in memory for sorting. Returns false if there is no room for
+  // these bytes. Null: always true.
   std::function<bool(std::size_t bytes)> reserve{};
 };
 
-// An EventListReader reads the list that the options ask for, in chunks, all of them as of the
-// same revision: the latest, that of the options, or that of a continue token. The cheapest way
-// is chosen: one key, an index, or the keys of the namespace. Errors are in Kubernetes' words.
+// An EventListReader reads a list in chunks, all of them at the same revision: the latest, that of
+// the options, or that of a continue token. It chooses the cheapest way: one key, an index, or the
+// keys of the namespace. Errors have Kubernetes' messages.
 //
-// A list in an order that no index has is read as a whole and sorted, if it is short. A long one
-// is read in its order, and filtered.
+// If the best index does not have the order of the list, all its candidates are read and sorted. If
+// they are too many, the list is read in its order and filtered.
 //
 // Confined to one thread at a time, callbacks included.
 class EventListReader : public std::enable_shared_from_this<EventListReader> {
  public:
-  // Candidates that are kept in memory to be sorted: ten thousand events or so.
+  // Limit on the candidates that are kept in memory for sorting: about ten thousand events.
   static constexpr std::size_t kMaxSortedBytes = 4u << 20;
 
-  // Whether the order of the list matters to whoever reads it.
+  // Whether the reader of the list needs its order.
   enum class Order : bool { kListed, kAny };
 
   // The store is borrowed and outlives the reader and its reads.
@@ -84,9 +83,9 @@ class EventListReader : public std::enable_shared_from_this<EventListReader> {
                                                        Order order = Order::kListed);
   ~EventListReader();
 
-  // Reads the next chunk, which is empty at most at the end. `done` is called exactly once, on a
-  // thread of the store or before this returns; the reader is kept until then.
-  // REQUIRES: !is_done(), and no other read is under way
+  // Reads the next chunk. Only the last one may be empty. `done` is called exactly once, on a
+  // thread of the store or before this returns; the reader is kept alive until then. REQUIRES:
+  // !is_done(), and no other read is in progress
   using ChunkDone = std::function<void(Result<std::vector<store::Entry>>)>;
   void Next(ChunkDone done);
   // The limit of the options was reached, or the end of the list.
@@ -97,15 +96,15 @@ class EventListReader : public std::enable_shared_from_this<EventListReader> {
   // follow. REQUIRES: a chunk was read
   void Rewind();
 
-  // What the list was read at. REQUIRES: a chunk was read
+  // The revision of the list. REQUIRES: a chunk was read
   store::Revision revision() const { return revision_; }
-  // The list's metadata: complete where is_done() or where the options have no limit.
+  // The list's metadata: complete if is_done() or if the options have no limit.
   // REQUIRES: a chunk was read
   const ListMeta& metadata() const { return metadata_; }
 
  private:
   struct Plan;
-  struct Start;  // where the options want the list to begin
+  struct Start;  // where the list begins, by the options
 
   EventListReader(store::Store* store, const EventFilter& filter, const ListOptions& options,
                   ReadContext context);
@@ -115,7 +114,7 @@ class EventListReader : public std::enable_shared_from_this<EventListReader> {
   void EmitSorted(const ChunkDone& done);
   void Read(store::Query query, store::Store::PageDone done);
   Status TooOld() const;
-  // Whether the page is as new as the client wants it; notes its revision.
+  // Stores the page's revision. An error if it is older than the options require.
   Status Accept(const store::Page& page);
   void SortAndCut();
   void EndWith(bool more, std::int64_t remaining, const store::Entry* last);
@@ -125,7 +124,7 @@ class EventListReader : public std::enable_shared_from_this<EventListReader> {
   const ReadContext context_;
   const std::size_t limit_;
   std::unique_ptr<Plan> plan_;
-  std::unique_ptr<Plan> fallback_;  // where too much would have to be sorted; null: not needed
+  std::unique_ptr<Plan> fallback_;  // if too much would have to be sorted; null: not needed
   std::unique_ptr<Start> start_;
 
   store::Query next_;           // for the next chunk
@@ -136,18 +135,18 @@ class EventListReader : public std::enable_shared_from_this<EventListReader> {
   store::Revision revision_ = 0;
   ListMeta metadata_;
 
-  std::vector<store::Entry> candidates_;  // gathered, then sorted and cut
+  std::vector<store::Entry> candidates_;  // collected, then sorted and cut
   std::size_t candidate_bytes_ = 0;
   bool sorted_ = false;
   bool cut_ = false;  // the limit left something out
   std::size_t next_sorted_ = 0;
 };
 
-// 504 as reflectors know it: the client has seen a revision that is not here yet. (Upstream
-// says when to come back in watches only.)
+// 504 as reflectors expect it: the client has seen a revision that the store has not reached.
+// (Upstream sends retry_after for watches only.)
 Status TooLargeResourceVersion(std::uint64_t asked, store::Revision current,
                                std::chrono::seconds retry_after = std::chrono::seconds(0));
-// 400: what the client calls a version is none.
+// 400: the resource version is not a number.
 Status InvalidResourceVersion(std::string_view text);
 
 }  // namespace herald::server

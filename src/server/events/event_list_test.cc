@@ -22,7 +22,7 @@ using std::chrono::seconds;
 
 constexpr std::int64_t kStart = 1'700'000'000;
 
-// A whole list in memory.
+// A complete list in memory.
 struct EventPage {
   std::vector<store::Entry> entries{};
   ListMeta metadata{};
@@ -40,7 +40,7 @@ class EventListTest : public testing::Test {
     event.reason = "Started";
     event.type = "Normal";
     if (change) change(&event);
-    store_.Commit({.key = EventKey(namespace_, name),
+    store_.Commit({.key = EventStoreKey(namespace_, name),
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
   }
@@ -70,7 +70,7 @@ class EventListTest : public testing::Test {
     EXPECT_TRUE(options) << options.error().ToString();
     return Read(std::move(namespace_), *options);
   }
-  // Names of all pages, a bar between two of them.
+  // The names on all pages, with a bar between pages.
   std::string Names(const std::string& namespace_, std::string_view query) {
     std::string names;
     std::string token;
@@ -100,7 +100,7 @@ class EventListTest : public testing::Test {
   }()};
 };
 
-TEST_F(EventListTest, GoesByTheOrderOfTheKeys) {
+TEST_F(EventListTest, ListsInTheOrderOfTheKeys) {
   Put("b", "x");
   Put("a-b", "y");
   Put("a", "z");
@@ -111,7 +111,7 @@ TEST_F(EventListTest, GoesByTheOrderOfTheKeys) {
   EXPECT_EQ(Names("none", ""), "");
 }
 
-TEST_F(EventListTest, PagesShowTheSameMoment) {
+TEST_F(EventListTest, AllPagesAreReadAtOneRevision) {
   for (const char* name : {"a", "b", "c", "d"}) Put("n", name);
   const Result<EventPage> first = Read("n", "limit=2");
   ASSERT_TRUE(first);
@@ -125,10 +125,10 @@ TEST_F(EventListTest, PagesShowTheSameMoment) {
   EXPECT_TRUE(second->metadata.continue_.empty());
   EXPECT_FALSE(second->metadata.remaining_item_count);
   EXPECT_FALSE(Read("n", "limit=2&fieldSelector=type%3DNormal")->metadata.remaining_item_count)
-      << "nobody knows how many of the rest would match";
+      << "it is unknown how many of the remaining events match";
 }
 
-// Whatever way a list is read, the answer is what looking at every event gives.
+// Every way of reading a list returns what a scan of all events returns.
 TEST_F(EventListTest, EveryWayOfReadingFindsTheSame) {
   const char* reasons[] = {"Started", "Killing", "BackOff"};
   for (int i = 0; i < 60; ++i) {
@@ -199,7 +199,7 @@ TEST_F(EventListTest, SelectsAndSortsByTheLastOccurrence) {
       << "through an index that has another order";
 }
 
-TEST_F(EventListTest, EqualTimesAreToldOnceEach) {
+TEST_F(EventListTest, ListsEventsWithEqualTimesOnceEach) {
   for (const char* name : {"a", "b", "c", "d", "e"}) {
     Put("n", name, [](Event* event) { event->last_timestamp = Time(kStart, 0); });
   }
@@ -208,7 +208,7 @@ TEST_F(EventListTest, EqualTimesAreToldOnceEach) {
             "n/e n/d|n/c n/b|n/a");
 }
 
-TEST_F(EventListTest, ReadsAtTheVersionThatIsAskedFor) {
+TEST_F(EventListTest, ReadsAtTheRequestedResourceVersion) {
   Put("n", "a");
   const store::Revision old = store_.Stats().revision;
   Put("n", "b");
@@ -242,7 +242,7 @@ TEST_F(EventListTest, AnOldTokenGetsANewOne) {
   EXPECT_EQ(Read("n", "resourceVersion=1&resourceVersionMatch=Exact").error().code(), 410);
 }
 
-TEST_F(EventListTest, RefusesBadTokens) {
+TEST_F(EventListTest, RejectsInvalidContinueTokens) {
   Put("n", "a");
   EXPECT_EQ(Read("n", "continue=%21").error().code(), 400);
   EXPECT_EQ(Read("n", "continue=e30").error().code(), 400);  // {}
@@ -256,7 +256,7 @@ TEST_F(EventListTest, RefusesBadTokens) {
 }
 
 TEST_F(EventListTest, FindsEventsThatAreStoredAsJson) {
-  store_.Commit({.key = EventKey("n", "j"),
+  store_.Commit({.key = EventStoreKey("n", "j"),
                  .value = std::make_shared<const std::string>(
                      R"({"kind":"Event","apiVersion":"v1","metadata":{"name":"j","namespace":"n"},)"
                      R"("involvedObject":{"uid":"json"},"reason":"R"})")},
@@ -291,7 +291,7 @@ class EventListReaderTest : public EventListTest {
     });
     return entries;
   }
-  // Names of all chunks.
+  // The names in all chunks.
   static std::string Names(EventListReader& reader) {
     std::string names;
     while (!reader.is_done()) {
@@ -334,13 +334,13 @@ TEST_F(EventListReaderTest, ReadsChunksOfOneRevisionAndTheSameOnesAgain) {
     if (std::string_view(query) == "") {
       EXPECT_EQ(again, expected);
     }
-    store_.Commit({.key = EventKey("n", "e000a"), .value = nullptr},
+    store_.Commit({.key = EventStoreKey("n", "e000a"), .value = nullptr},
                   [](const Result<store::Written>&) {});
     Put("n", "e050", [](Event* event) { event->message = std::string(3'000, 'x'); });
   }
 }
 
-TEST_F(EventListReaderTest, FindsTheSameWhereThereIsNoRoomForSorting) {
+TEST_F(EventListReaderTest, FindsTheSameIfThereIsNoMemoryForSorting) {
   for (int i = 0; i < 60; ++i) {
     Put(fmt::format("ns{}", i % 3), fmt::format("e{:02}", i), [&](Event* event) {
       event->involved_object.name = fmt::format("pod{}", i % 4);
@@ -373,7 +373,7 @@ TEST_F(EventListReaderTest, FindsTheSameWhereThereIsNoRoomForSorting) {
   }
 }
 
-TEST_F(EventListReaderTest, CountsWhatRemainsOnlyBehindALimit) {
+TEST_F(EventListReaderTest, CountsRemainingItemsOnlyWithALimit) {
   for (const char* name : {"a", "b", "c"}) Put("n", name);
   const std::shared_ptr<EventListReader> limited = Reader("n", "limit=1");
   Chunk(*limited);

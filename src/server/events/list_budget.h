@@ -9,20 +9,20 @@
 
 namespace herald::server {
 
-// A ListBudget bounds the memory of all lists that are being read, encoded or sent, and divides it
-// among users (SharedBudget): a client that asks for lists and does not read them keeps what it
-// has been charged for, and no more.
+// A ListBudget limits the memory of all lists that are being read, encoded or sent, and divides it
+// among users (SharedBudget). A client that requests lists and does not read them cannot use more
+// than its share.
 //
 // Thread-safe.
 class ListBudget : public std::enable_shared_from_this<ListBudget> {
  public:
-  // What every list is charged from its beginning to its end: a chunk as it was read, what was
-  // made of it, the piece before, which the client may not have taken yet, and gzip's window.
+  // Charged for every list from beginning to end: a chunk as it was read, its encoding, the piece
+  // before it, which the client may not have read yet, and gzip's window.
   static constexpr std::size_t kListBytes = 512 * 1024;
-  // 512 lists at a time, or fewer that have to keep more.
+  // Enough for 512 lists at a time, or for fewer that keep more.
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
-  // What one list is charged; given back when it is destroyed. Thread-confined.
+  // The charge of one list, returned when it is destroyed. Thread-confined.
   class Charge {
    public:
     // False if there is no room; then nothing is added.
@@ -41,10 +41,10 @@ class ListBudget : public std::enable_shared_from_this<ListBudget> {
 
   explicit ListBudget(std::size_t max_bytes = kMaxBytes) : bytes_(max_bytes) {}
 
-  // Begins a list with kListBytes; null if there is no room for one more.
+  // Begins a list with kListBytes. Null if there is no room for one more.
   std::shared_ptr<Charge> Begin(std::string_view user);
 
-  // Of all lists together.
+  // The sum over all lists.
   std::size_t bytes() const { return bytes_.taken(); }
 
  private:

@@ -35,7 +35,7 @@ TEST(ListBudgetTest, OneUserLeavesRoomForOthers) {
   ASSERT_TRUE(second);
   EXPECT_FALSE(budget->Begin("a"));
   EXPECT_FALSE(second->Grow(1));
-  EXPECT_EQ(budget->bytes(), 2 * kList) << "a refusal costs nothing";
+  EXPECT_EQ(budget->bytes(), 2 * kList) << "a rejected list is not charged";
   EXPECT_TRUE(budget->Begin("b"));
   first.reset();
   EXPECT_TRUE(second->Grow(kList));

@@ -27,7 +27,7 @@ Status TooLongForYaml() {
                   kMaxYamlBytes));
 }
 
-// One list. Its work is done by Pump(), which any thread may call, one at a time.
+// One list. Pump() does its work. Any thread may call it; one thread at a time runs it.
 class ListStream : public std::enable_shared_from_this<ListStream> {
  public:
   ListStream(ListAnswer answer, bool has_limit)
@@ -39,7 +39,7 @@ class ListStream : public std::enable_shared_from_this<ListStream> {
                                                                 : Phase::kSending) {}
 
   void Begin() {
-    // The connection keeps both, and with them this list, until the answer has ended.
+    // The connection keeps both callbacks, and with them this list, until the response has ended.
     responder_->Observe([self = shared_from_this()] { self->Pump(); },
                         [self = shared_from_this()] {
                           self->closed_.store(true);
@@ -58,7 +58,7 @@ class ListStream : public std::enable_shared_from_this<ListStream> {
     one_at_a_time_.Run([this] { Work(); });
   }
 
-  // Below: only by the thread that pumps.
+  // Everything below is called only by the pumping thread.
 
   void Work() {
     if (phase_ == Phase::kDone) return;
@@ -82,7 +82,7 @@ class ListStream : public std::enable_shared_from_this<ListStream> {
       if (phase_ == Phase::kMeasuring || !is_full()) ReadNext();
       return;
     }
-    // What the client has not taken yet is still charged, so the end waits for that.
+    // Bytes that the client has not read are still charged, so the end waits for them.
     if (!all_sent_ || responder_->queued() > 0) return;
     answer_.exchange->End();
     Finish();
@@ -133,7 +133,7 @@ class ListStream : public std::enable_shared_from_this<ListStream> {
     if (is_yaml_) MakeYaml();
   }
 
-  // False where the list has failed.
+  // False if the list has failed.
   bool Keep(std::string piece) {
     if (is_yaml_ && items_bytes_ > kMaxYamlBytes) {
       Fail(TooLongForYaml());
@@ -203,7 +203,7 @@ class ListStream : public std::enable_shared_from_this<ListStream> {
     if (!first || !last || piece.size() > Exchange::kPieceBytes) {
       return exchange.SendPiece(type, std::move(piece), last);
     }
-    // An answer of ordinary size.
+    // A response of ordinary size.
     if (answer_.form.media == MediaType::kJson) {
       exchange.SendJson(200, std::move(piece));
     } else {
@@ -216,7 +216,7 @@ class ListStream : public std::enable_shared_from_this<ListStream> {
     encoder_.AppendHead(answer_.reader->metadata(), items_bytes_, out);
   }
 
-  // Adapts the charge to what is held. False: there is no room.
+  // Sets the charge to the bytes that are held. False: there is no room.
   bool ChargeFor(std::size_t held) {
     const std::size_t extra =
         held > ListBudget::kListBytes ? held - ListBudget::kListBytes : std::size_t{0};
@@ -229,7 +229,7 @@ class ListStream : public std::enable_shared_from_this<ListStream> {
   void Fail(const Status& status) {
     if ((head_sent_ || status.code() >= 500) && answer_.log) {
       answer_.log({.level = LogLevel::kError,
-                   .message = "a list cannot be completed",
+                   .message = "sending a list failed",
                    .fields = {{"error", status.message()}}});
     }
     answer_.exchange->SendStatus(status);
@@ -240,7 +240,7 @@ class ListStream : public std::enable_shared_from_this<ListStream> {
     phase_ = Phase::kDone;
     if (answer_.cancelled) answer_.cancelled->store(true);
     kept_.clear();
-    // The connection may keep this list for a while, but not what it has.
+    // The connection may keep this list for a while, but its memory is released now.
     answer_.exchange.reset();
     answer_.charge.reset();
     answer_.reader.reset();
@@ -255,20 +255,20 @@ class ListStream : public std::enable_shared_from_this<ListStream> {
   OneAtATime one_at_a_time_;
   std::atomic<bool> closed_{false};
 
-  Mutex mu_;  // a leaf
+  Mutex mu_;  // a leaf: nothing is called under it
   std::optional<Chunk> arrived_ GUARDED_BY(mu_);
   std::optional<std::string> converted_ GUARDED_BY(mu_);
 
-  // Only the thread that pumps touches these.
+  // Used only by the pumping thread.
   Phase phase_;
-  bool is_busy_ = false;  // a chunk is being read, or YAML made
+  bool is_busy_ = false;  // a chunk is being read, or converted to YAML
   bool head_sent_ = false;
   bool all_sent_ = false;
-  bool keeps_ = true;             // while measuring: what was encoded is in kept_
+  bool keeps_ = true;             // while measuring: encoded pieces are kept in kept_
   std::deque<std::string> kept_;  // pieces
   std::size_t kept_bytes_ = 0;
   std::size_t items_bytes_ = 0;
-  std::size_t extra_ = 0;  // what is charged beyond kListBytes
+  std::size_t extra_ = 0;  // charged in addition to kListBytes
 };
 
 }  // namespace

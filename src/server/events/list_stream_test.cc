@@ -27,14 +27,14 @@ namespace {
 using std::chrono::seconds;
 
 constexpr int kEvents = 1'500;
-// The budget of a list that may keep nothing beyond what every list may.
+// A budget for one list that may not keep encoded pieces.
 constexpr std::size_t kTight = ListBudget::kListBytes;
 
 class ListStreamTest : public testing::Test {
  protected:
   using Client = std::shared_ptr<TestResponder>;
 
-  // Some 1 MB of values.
+  // About 1 MB of values.
   void Fill() {
     for (int i = 0; i < kEvents; ++i) Put(fmt::format("e{:04}", i), std::string(600, 'x'));
   }
@@ -45,23 +45,23 @@ class ListStreamTest : public testing::Test {
     event.metadata.labels["app"] = "a";  // such events have to be decoded
     event.message = message;
     event.type = "Normal";
-    store_.Commit({.key = EventKey("n", name),
+    store_.Commit({.key = EventStoreKey("n", name),
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
   }
 
-  // Asks for a list; the client reads nothing yet where `reads` is false.
+  // Requests a list. If `reads` is false, the client does not read yet.
   Client List(const std::string& query, Form form = {}, bool reads = true,
               http::Headers headers = {}) {
     auto client = std::make_shared<TestResponder>();
     if (!reads) client->StopReading();
-    Call call;
-    call.request.target = "/api/v1/events?" + query;
-    call.info = ParseRequestInfo("GET", call.request.target);
-    call.request.headers = std::move(headers);
-    call.request.headers.Add("accept", std::string(MediaTypeName(form.media)));
+    AdmittedRequest admitted;
+    admitted.request.target = "/api/v1/events?" + query;
+    admitted.info = ParseRequestInfo("GET", admitted.request.target);
+    admitted.request.headers = std::move(headers);
+    admitted.request.headers.Add("accept", std::string(MediaTypeName(form.media)));
     ListAnswer answer;
-    answer.exchange = std::make_shared<Exchange>(std::move(call), client);
+    answer.exchange = std::make_shared<Exchange>(std::move(admitted), client);
     EXPECT_TRUE(answer.exchange->Accept(Offer{.shapes = true}).ok());
     const Result<ListOptions> options =
         ParseListOptions(answer.exchange->query(), form.api, false, clock_.Now());
@@ -85,7 +85,7 @@ class ListStreamTest : public testing::Test {
     executor_.RunUntilIdle();
     return client;
   }
-  // Reads until the end, and returns the most that was queued at any time.
+  // Reads until the end and returns the maximum number of queued bytes.
   static std::size_t ReadToTheEnd(TestResponder& client) {
     std::size_t most = 0;
     for (int i = 0; i < 10'000 && !client.ended(); ++i) {
@@ -97,7 +97,7 @@ class ListStreamTest : public testing::Test {
   }
   void SetLimit(std::size_t bytes) { budget_ = std::make_shared<ListBudget>(bytes); }
 
-  // What the codec makes of the same list.
+  // The same list as the codec encodes it.
   std::string Expected(Form form, std::size_t first = 0, std::size_t count = kEvents,
                        ListMeta metadata = {}) {
     if (metadata.resource_version.empty()) metadata.resource_version = std::to_string(kEvents);
@@ -130,7 +130,7 @@ class ListStreamTest : public testing::Test {
     options.schema = MakeEventSchema([](const Event&) { return seconds(36000); });
     options.clock = &clock_;
     options.background = false;
-    options.history = seconds(10);
+    options.watch_window = seconds(10);
     return options;
   }()};
   Executor executor_{{.threads = 0, .clock = &clock_}};
@@ -154,7 +154,7 @@ TEST_F(ListStreamTest, AListThatIsNotReadHoldsABoundedAmount) {
   EXPECT_EQ(budget_->bytes(), 0U);
 }
 
-TEST_F(ListStreamTest, TheChargeLastsUntilTheClientHasTakenEverything) {
+TEST_F(ListStreamTest, TheChargeLastsUntilTheClientHasReadEverything) {
   Put("a", std::string(200'000, 'x'));
   const Client client = List("", {}, false);
   EXPECT_GT(client->body().size(), 200'000U) << "all of it is queued";
@@ -173,13 +173,13 @@ TEST_F(ListStreamTest, AShortListIsOneAnswer) {
   EXPECT_EQ(budget_->bytes(), 0U);
 }
 
-TEST_F(ListStreamTest, ShowsOneMomentHoweverLongTheClientTakes) {
+TEST_F(ListStreamTest, SendsOneRevisionToASlowClient) {
   Fill();
   const std::string expected = Expected({});
   const Client client = List("", {}, false);
   Put("e0000a", "new");
   Put("e1400", "changed");
-  store_.Commit({.key = EventKey("n", "e1450"), .value = nullptr},
+  store_.Commit({.key = EventStoreKey("n", "e1450"), .value = nullptr},
                 [](const Result<store::Written>&) {});
   ReadToTheEnd(*client);
   EXPECT_EQ(client->body(), expected);
@@ -199,7 +199,7 @@ TEST_F(ListStreamTest, IsCutOffWhenItsRevisionIsCompacted) {
   EXPECT_EQ(budget_->bytes(), 0U);
 }
 
-TEST_F(ListStreamTest, AClientThatGoesLeavesNothing) {
+TEST_F(ListStreamTest, ReleasesEverythingWhenTheClientDisconnects) {
   Fill();
   const Client client = List("", {}, false);
   client->Close();
@@ -208,7 +208,7 @@ TEST_F(ListStreamTest, AClientThatGoesLeavesNothing) {
   EXPECT_FALSE(client->ended());
 }
 
-TEST_F(ListStreamTest, EveryFormIsTheSameInPieces) {
+TEST_F(ListStreamTest, EveryFormHasTheSameBytesInPieces) {
   Fill();
   const Form forms[] = {
       {.api = EventApi::kEventsV1},

@@ -20,13 +20,12 @@
 namespace herald::server {
 namespace {
 
-// How often a made-up name is tried, as upstream does since 1.30.
+// Attempts to find a free generated name, as upstream makes since 1.30.
 constexpr int kMaxNames = 8;
 
-// How often a write that lost a race is tried again. Each loss means that somebody else's
-// write to the same event went through, so only that many writers of one event at the same moment
-// can use it up. Upstream has no bound, and such an event can hold up its writers for
-// minutes.
+// Retries of a write that another write overtook. Each time the other write to the same event was
+// committed, so only that many concurrent writers of one event can use the retries up. Upstream has
+// no limit, and writers of such an event can wait for minutes.
 constexpr int kMaxTries = 512;
 
 StatusDetails EventDetails(EventApi api, std::string_view name) {
@@ -66,7 +65,7 @@ Status Modified(EventApi api, std::string_view name) {
                   "and try again");
 }
 
-// An event that is not the one that was meant.
+// The stored event does not have the UID that the request requires.
 Status OtherUid(EventApi api, std::string_view key, std::string_view name, std::string_view wanted,
                 std::string_view actual) {
   return Conflict(api, name,
@@ -88,11 +87,10 @@ Status TooBusy(EventApi api, std::string_view name) {
                     std::chrono::seconds(1));
 }
 
-// The time as it will be read back: creation and deletion are told in whole seconds.
+// The time as it will be read back: creation and deletion times have whole seconds.
 Time InSeconds(WallTime now) { return {Timestamp(now).seconds(), 0}; }
 
-// Makes a new object of what a client sent: what only the server may say is taken away and said
-// anew.
+// Makes a new object of the client's event: sets the members that only the server may set.
 void FillSystemMetadata(WallTime now, ObjectMeta* metadata) {
   metadata->self_link.clear();
   metadata->deletion_timestamp.reset();
@@ -108,7 +106,7 @@ Status SetNamespace(std::string_view namespace_, ObjectMeta* metadata) {
       "the namespace of the provided object does not match the namespace sent on the request");
 }
 
-// Owners that are named twice count once. Kubernetes drops them and says so.
+// Removes duplicate owner references with a warning, as Kubernetes does.
 void DropRepeatedOwners(ObjectMeta* metadata, std::vector<std::string>* warnings) {
   std::vector<OwnerReference>& owners = metadata->owner_references;
   if (owners.size() < 2) return;
@@ -118,11 +116,11 @@ void DropRepeatedOwners(ObjectMeta* metadata, std::vector<std::string>* warnings
     };
     return members(*a) < members(*b);
   };
-  // A client chooses how many there are, so they must not be compared each with each.
+  // A client decides how many there are, so each must not be compared with all others.
   std::set<const OwnerReference*, decltype(before)> seen(before);
   std::vector<OwnerReference> unique;
-  unique.reserve(owners.size());  // so that those in `seen` stay in their places
-  // Kubernetes shows 4,096 characters of warnings at most.
+  unique.reserve(owners.size());  // `seen` refers to its elements
+  // Kubernetes sends at most 4,096 characters of warnings.
   constexpr std::size_t kMaxShown = 5000;
   std::string repeated;
   for (OwnerReference& owner : owners) {
@@ -143,7 +141,7 @@ void DropRepeatedOwners(ObjectMeta* metadata, std::vector<std::string>* warnings
   owners = std::move(unique);
 }
 
-// What no update can change, whoever asks.
+// Restores the members that no update can change.
 void RestoreSystemMetadata(const ObjectMeta& old, ObjectMeta* metadata) {
   metadata->generation = old.generation;
   metadata->self_link.clear();
@@ -153,8 +151,8 @@ void RestoreSystemMetadata(const ObjectMeta& old, ObjectMeta* metadata) {
   if (old.deletion_grace_period_seconds && !metadata->deletion_grace_period_seconds) {
     metadata->deletion_grace_period_seconds = old.deletion_grace_period_seconds;
   }
-  // A client that sends none keeps what is there; one that sends an empty entry empties them.
-  // None are ever recorded here: see doc/compatibility.md.
+  // No entries: the stored ones are kept. One empty entry: they are removed. The server itself
+  // never records any: see doc/compatibility.md.
   if (metadata->managed_fields.empty()) {
     metadata->managed_fields = old.managed_fields;
   } else if (metadata->managed_fields.size() == 1 &&
@@ -163,7 +161,7 @@ void RestoreSystemMetadata(const ObjectMeta& old, ObjectMeta* metadata) {
   }
 }
 
-// Whether nothing holds the event back any longer that was to be deleted.
+// Whether an event that was marked for deletion has no finalizer left.
 bool IsFinalized(const ObjectMeta& metadata) {
   return metadata.deletion_timestamp.has_value() && metadata.finalizers.empty() &&
          metadata.deletion_grace_period_seconds.value_or(0) == 0;
@@ -179,7 +177,7 @@ constexpr std::size_t kMaxInlineBytes = std::size_t{64} * 1024;
 
 bool IsLarge(const store::Entry& entry) { return entry.value->size() > kMaxInlineBytes; }
 
-// The event of an entry that a write ran into.
+// Decodes the entry with which a write conflicted.
 Result<std::optional<Event>> Current(const std::optional<store::Entry>& entry) {
   if (!entry) return std::optional<Event>();
   Result<Event> event = DecodeStored(*entry);
@@ -199,7 +197,7 @@ Status EventNotFound(EventApi api, std::string_view name) {
 }
 
 void Registry::Get(const Target& target, Done done) {
-  store_->Get(EventKey(target.namespace_, target.name),
+  store_->Get(EventStoreKey(target.namespace_, target.name),
               [api = target.api, name = target.name, post = target.post,
                done = std::move(done)](Result<std::optional<store::Entry>> entry) {
                 if (!entry) return done(entry.error());
@@ -208,24 +206,24 @@ void Registry::Get(const Target& target, Done done) {
                 auto finish = [done, found = **std::move(entry)] {
                   Result<Event> event = DecodeStored(found);
                   if (!event) return done(event.error());
-                  done(Outcome{.event = *std::move(event)});
+                  done(EventResult{.event = *std::move(event)});
                 };
                 if (post && large) return post(std::move(finish));
                 finish();
               });
 }
 
-// A POST on its way. Kept alive by what it waits for.
+// One POST. Its callbacks keep it alive.
 class Registry::Creation : public std::enable_shared_from_this<Creation> {
  public:
   Creation(store::Store* store, Target target, Event event, Done done)
       : store_(store), target_(std::move(target)), done_(std::move(done)) {
-    outcome_.event = std::move(event);
-    outcome_.created = true;
+    result_.event = std::move(event);
+    result_.created = true;
   }
 
   void Start(WallTime now) {
-    ObjectMeta& metadata = outcome_.event.metadata;
+    ObjectMeta& metadata = result_.event.metadata;
     if (!metadata.resource_version.empty() && metadata.resource_version != "0") {
       return done_(BadRequest("resourceVersion should not be set on objects to be created"));
     }
@@ -235,13 +233,13 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
     }
     FillSystemMetadata(now, &metadata);
     made_up_ = metadata.name.empty() && !metadata.generate_name.empty();
-    DropRepeatedOwners(&metadata, &outcome_.warnings);
+    DropRepeatedOwners(&metadata, &result_.warnings);
     Try();
   }
 
  private:
   void Try() {
-    Event& event = outcome_.event;
+    Event& event = result_.event;
     ObjectMeta& metadata = event.metadata;
     if (made_up_) metadata.name = MakeGeneratedName(metadata.generate_name);
     ++tries_;
@@ -251,22 +249,22 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
     if (target_.admit && !target_.dry_run && tries_ == 1) {
       if (Status refused = target_.admit(event); !refused.ok()) return done_(refused);
     }
-    std::string key = EventKey(metadata.namespace_, metadata.name);
+    std::string key = EventStoreKey(metadata.namespace_, metadata.name);
     if (target_.dry_run) {
       return store_->Get(std::move(key),
                          [self = shared_from_this()](Result<std::optional<store::Entry>> entry) {
                            if (!entry) return self->done_(entry.error());
                            if (entry->has_value()) return self->Collided(*entry);
-                           self->done_(std::move(self->outcome_));
+                           self->done_(std::move(self->result_));
                          });
     }
     store::Write write{.key = std::move(key), .value = ToBytes(EncodeStored(event)), .expected = 0};
-    outcome_.is_large = write.value->size() > kMaxInlineBytes;
+    result_.is_large = write.value->size() > kMaxInlineBytes;
     store_->Commit(std::move(write), [self = shared_from_this()](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
       if (!written->committed) return self->Collided(written->current);
-      self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
-      self->done_(std::move(self->outcome_));
+      self->result_.event.metadata.resource_version = ToResourceVersion(written->revision);
+      self->done_(std::move(self->result_));
     });
   }
 
@@ -274,14 +272,14 @@ class Registry::Creation : public std::enable_shared_from_this<Creation> {
     if (made_up_ && tries_ < kMaxNames) return Try();
     const Result<std::optional<Event>> existing = Current(entry);
     if (!existing) return done_(existing.error());
-    done_(AlreadyExists(target_.api, existing->value_or(Event()), outcome_.event.metadata.name,
+    done_(AlreadyExists(target_.api, existing->value_or(Event()), result_.event.metadata.name,
                         made_up_));
   }
 
   store::Store* const store_;
   const Target target_;
   const Done done_;
-  Outcome outcome_;
+  EventResult result_;
   bool made_up_ = false;
   int tries_ = 0;
 };
@@ -291,10 +289,10 @@ void Registry::Create(Target target, Event event, Done done) {
       ->Start(clock_->Now());
 }
 
-// A write that depends on what is there: read, decide, write if nobody was faster, else
-// again with what was. It begins with what the store remembers, if it does: that is mostly the
-// latest, a write that rests on it tells, and whatever else is decided on it is decided again
-// on what is read. Kept alive by what it waits for.
+// A write that depends on the current event: read, decide, write if the event is unchanged, else
+// start again with the newer event. It begins with the version that the store has in memory, if
+// any. That is usually the latest; a write based on an older one fails and is retried, and any
+// other decision is repeated on the version that is then read. Its callbacks keep it alive.
 class Registry::Race : public std::enable_shared_from_this<Race> {
  public:
   virtual ~Race() = default;
@@ -310,33 +308,34 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
  protected:
   Race(store::Store* store, Target target, WallTime now, Done done)
       : target_(std::move(target)),
-        key_(EventKey(target_.namespace_, target_.name)),
+        key_(EventStoreKey(target_.namespace_, target_.name)),
         now_(now),
         done_(std::move(done)),
         store_(store) {}
 
-  // Decides what becomes of `current`, and calls either Commit() or Finish(); or done_, where it
-  // does not matter what `current` is.
+  // Decides what to write and calls Commit() or Finish(); or done_, if the result does not depend
+  // on `current`.
   virtual void Try(const std::optional<store::Entry>& current) = 0;
 
-  // Nothing is to be written.
-  void Finish(Result<Outcome> result) {
+  // Ends without a write.
+  void Finish(Result<EventResult> result) {
     if (basis_ == Basis::kLatest) return done_(std::move(result));
     basis_ = Basis::kNone;
     if (loop_.Again()) Run();
   }
 
-  // Answers with outcome_, which shows the revision of the write where that is wanted.
+  // Writes, and then ends with result_. `shows_revision`: its resource version is that of the
+  // write.
   void Commit(store::Write write, bool shows_revision) {
-    outcome_.is_large = write.value && write.value->size() > kMaxInlineBytes;
+    result_.is_large = write.value && write.value->size() > kMaxInlineBytes;
     store_->Commit(std::move(write), [self = shared_from_this(),
                                       shows_revision](Result<store::Written> written) {
       if (!written) return self->done_(written.error());
       if (!written->committed) return self->GoOnWith(std::move(written->current));
       if (shows_revision) {
-        self->outcome_.event.metadata.resource_version = ToResourceVersion(written->revision);
+        self->result_.event.metadata.resource_version = ToResourceVersion(written->revision);
       }
-      self->done_(std::move(self->outcome_));
+      self->done_(std::move(self->result_));
     });
   }
 
@@ -344,10 +343,10 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
   const std::string key_;
   const WallTime now_;
   const Done done_;
-  Outcome outcome_;
+  EventResult result_;
 
  private:
-  // What current_ is.
+  // Where current_ is from.
   enum class Basis : std::uint8_t { kNone, kRemembered, kLatest };
 
   void Run() {
@@ -366,7 +365,7 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
     });
   }
 
-  // With what was read, or with what was faster.
+  // Tries again with the entry that was read, or that overtook the write.
   void GoOnWith(std::optional<store::Entry> latest) {
     current_ = std::move(latest);
     basis_ = Basis::kLatest;
@@ -374,8 +373,8 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
     if (loop_.Again()) Run();
   }
 
-  // Long work must not hold up those whom this thread serves as well: other requests of its
-  // connections, or everybody's writes.
+  // Long work must not delay others that this thread serves: other requests of its connections, or
+  // the writes of all clients.
   bool MustMove() const {
     return target_.post && !moved_ && (target_.is_long_work || (current_ && IsLarge(*current_)));
   }
@@ -390,11 +389,11 @@ class Registry::Race : public std::enable_shared_from_this<Race> {
   AsyncLoop loop_;
   std::optional<store::Entry> current_;
   Basis basis_ = Basis::kNone;
-  bool moved_ = false;  // to where long work is done
+  bool moved_ = false;  // to the thread for long work
   int tries_ = 0;
 };
 
-// A PUT or a PATCH on its way.
+// One PUT or PATCH.
 class Registry::Change final : public Race {
  public:
   // Either a replacement or a transform.
@@ -410,25 +409,25 @@ class Registry::Change final : public Race {
     Result<Event> old = DecodeStored(*current);
     if (!old) return Finish(old.error());
 
-    outcome_ = Outcome();
+    result_ = EventResult();
     if (replacement_) {
       const std::string& uid = replacement_->metadata.uid;
       if (!uid.empty() && uid != old->metadata.uid) {
         return Finish(OtherUid(target_.api, key_, target_.name, uid, old->metadata.uid));
       }
-      outcome_.event = *replacement_;
+      result_.event = *replacement_;
     } else {
       Result<Event> changed = transform_(*old);
       if (!changed) return Finish(changed.error());
-      outcome_.event = *std::move(changed);
+      result_.event = *std::move(changed);
     }
     if (Status wrong = Prepare(*old); !wrong.ok()) return Finish(wrong);
     Write(*current, *old);
   }
 
-  // Makes the new event whole, and refuses what it must not be.
+  // Completes the new event and validates it.
   Status Prepare(const Event& old) {
-    Event& event = outcome_.event;
+    Event& event = result_.event;
     ObjectMeta& metadata = event.metadata;
     if (!metadata.resource_version.empty() && metadata.resource_version != "0") {
       const Result<std::uint64_t> version = ParseResourceVersion(metadata.resource_version);
@@ -443,58 +442,58 @@ class Registry::Change final : public Race {
     metadata.resource_version = old.metadata.resource_version;
     if (Status wrong = SetNamespace(target_.namespace_, &metadata); !wrong.ok()) return wrong;
     RestoreSystemMetadata(old.metadata, &metadata);
-    DropRepeatedOwners(&metadata, &outcome_.warnings);
+    DropRepeatedOwners(&metadata, &result_.warnings);
     return ValidateEventUpdate(event, old, target_.api);
   }
 
   void Write(const store::Entry& current, const Event& old) {
-    ObjectMeta& metadata = outcome_.event.metadata;
-    // It is not stored. Put aside, so that the event need not be copied without it.
+    ObjectMeta& metadata = result_.event.metadata;
+    // It is not stored. Moved out, so that the event need not be copied without it.
     std::string version = std::exchange(metadata.resource_version, {});
-    std::string value = EncodeStored(outcome_.event);
+    std::string value = EncodeStored(result_.event);
     metadata.resource_version = std::move(version);
     const bool goes = IsFinalized(metadata);
     if (!goes && value == *current.value) {
-      // Nothing changes, so nothing is written, nobody is told, and its time goes on.
+      // Nothing changes: nothing is written, watchers see nothing, and the TTL is not extended.
       metadata.resource_version = old.metadata.resource_version;
-      return Finish(std::move(outcome_));
+      return Finish(std::move(result_));
     }
-    if (target_.dry_run) return Finish(std::move(outcome_));
+    if (target_.dry_run) return Finish(std::move(result_));
     if (Status refused = Admit(); !refused.ok()) return done_(refused);
     store::Write write{.key = key_,
                        .value = goes ? nullptr : ToBytes(std::move(value)),
                        .expected = current.revision};
-    outcome_.deleted = goes;
-    // What has gone with its last finalizer is shown as it was when it went.
+    result_.deleted = goes;
+    // Removing the last finalizer deletes the event; the response is the event before that.
     Commit(std::move(write), !goes);
   }
 
-  // A PUT of an event that is not there.
+  // A PUT of an event that does not exist.
   void CreateInstead(const Event& event) {
     if (!event.metadata.uid.empty()) {
       return Finish(OtherUid(target_.api, key_, target_.name, event.metadata.uid, ""));
     }
-    outcome_ = Outcome{.event = event, .created = true};
-    ObjectMeta& metadata = outcome_.event.metadata;
-    // Whatever version the client saw, it is gone.
+    result_ = EventResult{.event = event, .created = true};
+    ObjectMeta& metadata = result_.event.metadata;
+    // The version that the client has seen was deleted.
     metadata.resource_version.clear();
     if (Status wrong = SetNamespace(target_.namespace_, &metadata); !wrong.ok()) {
       return Finish(wrong);
     }
     FillSystemMetadata(now_, &metadata);
-    DropRepeatedOwners(&metadata, &outcome_.warnings);
-    if (Status invalid = ValidateEventCreate(outcome_.event, target_.api); !invalid.ok()) {
+    DropRepeatedOwners(&metadata, &result_.warnings);
+    if (Status invalid = ValidateEventCreate(result_.event, target_.api); !invalid.ok()) {
       return Finish(invalid);
     }
     if (!target_.may_create.ok()) return done_(target_.may_create);
-    if (target_.dry_run) return Finish(std::move(outcome_));
+    if (target_.dry_run) return Finish(std::move(result_));
     if (Status refused = Admit(); !refused.ok()) return done_(refused);
-    Commit({.key = key_, .value = ToBytes(EncodeStored(outcome_.event)), .expected = 0}, true);
+    Commit({.key = key_, .value = ToBytes(EncodeStored(result_.event)), .expected = 0}, true);
   }
 
   Status Admit() {
     if (!target_.admit || std::exchange(asked_, true)) return Status();
-    return target_.admit(outcome_.event);
+    return target_.admit(result_.event);
   }
 
   Status NotFound() const { return EventNotFound(target_.api, target_.name); }
@@ -516,7 +515,7 @@ void Registry::Patch(Target target, Transform transform, Done done) {
       ->Start();
 }
 
-// A DELETE on its way.
+// One DELETE.
 class Registry::Deletion final : public Race {
  public:
   Deletion(store::Store* store, Target target, DeleteOptions options, WallTime now, Done done)
@@ -529,21 +528,21 @@ class Registry::Deletion final : public Race {
     if (!event) return Finish(event.error());
     if (Status wrong = CheckPreconditions(event->metadata); !wrong.ok()) return Finish(wrong);
 
-    outcome_ = Outcome{.event = *std::move(event), .deleted = true};
-    ObjectMeta& metadata = outcome_.event.metadata;
+    result_ = EventResult{.event = *std::move(event), .deleted = true};
+    ObjectMeta& metadata = result_.event.metadata;
     store::Write write{.key = key_, .value = nullptr, .expected = current->revision};
     if (!metadata.finalizers.empty()) {
-      // Somebody wants to have the last word: it is only marked.
-      outcome_.deleted = false;
+      // It has finalizers, so it is only marked for deletion.
+      result_.deleted = false;
       if (!metadata.deletion_timestamp || *metadata.deletion_timestamp > Timestamp(now_)) {
         metadata.deletion_timestamp = InSeconds(now_);
       }
       metadata.deletion_grace_period_seconds = 0;
-      std::string value = EncodeStored(outcome_.event);
-      if (value == *current->value) return Finish(std::move(outcome_));
+      std::string value = EncodeStored(result_.event);
+      if (value == *current->value) return Finish(std::move(result_));
       write.value = ToBytes(std::move(value));
     }
-    if (target_.dry_run) return Finish(std::move(outcome_));
+    if (target_.dry_run) return Finish(std::move(result_));
     Commit(std::move(write), true);
   }
 

@@ -14,10 +14,10 @@
 
 namespace herald::server {
 
-// The registry knows what an event may become: who fills in which member, what may
-// change, when a write is a conflict and when it is none at all. It is the counterpart of
-// kube-apiserver's registry/generic/registry/store.go with the strategies of
-// registry/core/event, and like it retries a lost race by itself.
+// The registry has the rules for reading and writing events: which members the server sets, which
+// an update may change, when a write conflicts and when it changes nothing. It is the counterpart
+// of kube-apiserver's registry/generic/registry/store.go with the strategies of
+// registry/core/event. Like them, it retries a write that another write overtook.
 //
 // All calls are asynchronous; `done` is called exactly once, on a thread of the store or before
 // the call returns.
@@ -25,32 +25,33 @@ namespace herald::server {
 // Thread-safe.
 class Registry {
  public:
-  // The event that a request is about, and how it is meant.
+  // The event that a request is about, and the request's options.
   struct Target {
     EventApi api = EventApi::kCoreV1;
     std::string namespace_{};
     std::string name{};  // empty for a create
     bool dry_run = false;
-    // The last word before something is written. May be empty. Called at most once.
+    // The last check before something is written; an error rejects the write. May be empty. Called
+    // at most once.
     std::function<Status(const Event&)> admit{};
-    // Where work on the event is done if it is long: because the request says so, or because the
-    // stored event is large. Empty: on the thread that calls, or on one of the store.
+    // Runs long work on another thread: if is_long_work, or if the stored event is large. Empty:
+    // the work runs on the calling thread or on one of the store's.
     std::function<void(std::function<void()>)> post{};
     bool is_long_work = false;
-    // Whether a PUT may create the event if it does not exist; the error refuses it.
+    // An error if a PUT may not create the event; it is returned if the event does not exist.
     Status may_create{};
   };
 
-  struct Outcome {
+  struct EventResult {
     Event event{};
     bool created = false;
-    bool deleted = false;                 // the event is gone, and this is what it was
-    std::vector<std::string> warnings{};  // for the client's eyes
+    bool deleted = false;                 // `event` is the event before it was deleted
+    std::vector<std::string> warnings{};  // to be sent to the client
     bool is_large = false;                // encoding it is long work
   };
-  using Done = std::function<void(Result<Outcome>)>;
+  using Done = std::function<void(Result<EventResult>)>;
 
-  // What a patch makes of the event as it stands. Called again when a race was lost.
+  // Applies a patch to the current event. Called again if another write was faster.
   using Transform = std::function<Result<Event>(const Event& current)>;
 
   // The store and the clock are borrowed and outlive the registry and all its calls.
@@ -58,7 +59,7 @@ class Registry {
 
   void Get(const Target& target, Done done);
   void Create(Target target, Event event, Done done);
-  // Replaces the event, or creates it where there is none.
+  // Replaces the event, or creates it if it does not exist.
   void Update(Target target, Event event, Done done);
   void Patch(Target target, Transform transform, Done done);
   void Delete(Target target, DeleteOptions options, Done done);
@@ -73,7 +74,7 @@ class Registry {
   const Clock* const clock_;
 };
 
-// "events" or "events.events.k8s.io": what messages call the resource of an API.
+// "events" or "events.events.k8s.io": the resource in messages.
 std::string_view QualifiedResource(EventApi api);
 Status EventNotFound(EventApi api, std::string_view name);
 

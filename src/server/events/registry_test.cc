@@ -33,15 +33,15 @@ Event PodEvent(std::string name) {
 
 class RegistryTest : public testing::Test {
  protected:
-  using Outcome = Registry::Outcome;
+  using EventResult = Registry::EventResult;
   using Call = std::function<void(Registry::Done)>;
 
-  // Everything completes at once here.
-  static Result<Outcome> Wait(const Call& call) {
-    std::optional<Result<Outcome>> result;
-    call([&result](Result<Outcome> outcome) { result.emplace(std::move(outcome)); });
+  // All calls of this store complete before they return.
+  static Result<EventResult> Wait(const Call& call) {
+    std::optional<Result<EventResult>> result;
+    call([&result](Result<EventResult> called) { result.emplace(std::move(called)); });
     return result ? *std::move(result)
-                  : Result<Outcome>(Status(StatusReason::kInternalError, "not called back"));
+                  : Result<EventResult>(Status(StatusReason::kInternalError, "not called back"));
   }
 
   Registry::Target At(std::string name, EventApi api = EventApi::kCoreV1) {
@@ -52,22 +52,22 @@ class RegistryTest : public testing::Test {
     return target;
   }
 
-  Result<Outcome> Create(const Event& event) { return Create(At(""), event); }
-  Result<Outcome> Create(const Registry::Target& target, const Event& event) {
+  Result<EventResult> Create(const Event& event) { return Create(At(""), event); }
+  Result<EventResult> Create(const Registry::Target& target, const Event& event) {
     return Wait([&](Registry::Done done) { registry_.Create(target, event, std::move(done)); });
   }
-  Result<Outcome> Get(const std::string& name) {
+  Result<EventResult> Get(const std::string& name) {
     return Wait([&](Registry::Done done) { registry_.Get(At(name), std::move(done)); });
   }
-  Result<Outcome> Update(const Event& event) { return Update(At(event.metadata.name), event); }
-  Result<Outcome> Update(const Registry::Target& target, const Event& event) {
+  Result<EventResult> Update(const Event& event) { return Update(At(event.metadata.name), event); }
+  Result<EventResult> Update(const Registry::Target& target, const Event& event) {
     return Wait([&](Registry::Done done) { registry_.Update(target, event, std::move(done)); });
   }
-  Result<Outcome> Patch(const std::string& name, const Registry::Transform& transform) {
+  Result<EventResult> Patch(const std::string& name, const Registry::Transform& transform) {
     return Wait(
         [&](Registry::Done done) { registry_.Patch(At(name), transform, std::move(done)); });
   }
-  Result<Outcome> Delete(const std::string& name, const DeleteOptions& options = {}) {
+  Result<EventResult> Delete(const std::string& name, const DeleteOptions& options = {}) {
     return Wait([&](Registry::Done done) { registry_.Delete(At(name), options, std::move(done)); });
   }
   store::Revision revision() { return store_.Stats().revision; }
@@ -83,14 +83,14 @@ class RegistryTest : public testing::Test {
   Registry registry_{&store_, &clock_};
 };
 
-TEST_F(RegistryTest, CreateFillsInWhatOnlyTheServerKnows) {
+TEST_F(RegistryTest, CreateSetsTheMembersOfTheServer) {
   Event event = PodEvent("a");
   event.metadata.uid = "mine";
   event.metadata.creation_timestamp = Time(1, 0);
   event.metadata.self_link = "/x";
   event.metadata.deletion_timestamp = Time(2, 0);
   event.metadata.deletion_grace_period_seconds = 3;
-  const Result<Outcome> made = Create(event);
+  const Result<EventResult> made = Create(event);
   ASSERT_TRUE(made) << made.error().ToString();
   EXPECT_TRUE(made->created);
   const ObjectMeta& metadata = made->event.metadata;
@@ -105,7 +105,7 @@ TEST_F(RegistryTest, CreateFillsInWhatOnlyTheServerKnows) {
 }
 
 TEST_F(RegistryTest, StoresWhatKubeApiserverWouldStore) {
-  const Result<Outcome> made = Create(PodEvent("a"));
+  const Result<EventResult> made = Create(PodEvent("a"));
   ASSERT_TRUE(made);
   std::optional<store::Entry> entry;
   store_.Get("/registry/events/default/a",
@@ -118,9 +118,9 @@ TEST_F(RegistryTest, StoresWhatKubeApiserverWouldStore) {
   EXPECT_EQ(*entry->value, expected);
 }
 
-TEST_F(RegistryTest, RefusesToCreate) {
+TEST_F(RegistryTest, RejectsInvalidCreates) {
   ASSERT_TRUE(Create(PodEvent("a")));
-  const Result<Outcome> twice = Create(PodEvent("a"));
+  const Result<EventResult> twice = Create(PodEvent("a"));
   EXPECT_EQ(twice.error().reason(), StatusReason::kAlreadyExists);
   EXPECT_EQ(twice.error().message(), "events \"a\" already exists");
   EXPECT_EQ(Create(At("", EventApi::kEventsV1), PodEvent("a")).error().code(), 422);
@@ -140,10 +140,10 @@ TEST_F(RegistryTest, RefusesToCreate) {
   EXPECT_FALSE(Get("c"));
 }
 
-TEST_F(RegistryTest, MakesUpNames) {
+TEST_F(RegistryTest, GeneratesNames) {
   Event event = PodEvent("");
   event.metadata.generate_name = "web.";
-  const Result<Outcome> made = Create(event);
+  const Result<EventResult> made = Create(event);
   ASSERT_TRUE(made);
   EXPECT_EQ(made->event.metadata.name.size(), 9U);
   EXPECT_TRUE(made->event.metadata.name.starts_with("web."));
@@ -154,7 +154,7 @@ TEST_F(RegistryTest, ADryRunWritesNothing) {
   Registry::Target target = At("");
   target.dry_run = true;
   const store::Revision before = revision();
-  const Result<Outcome> made = Create(target, PodEvent("a"));
+  const Result<EventResult> made = Create(target, PodEvent("a"));
   ASSERT_TRUE(made);
   EXPECT_TRUE(made->event.metadata.resource_version.empty());
   EXPECT_FALSE(made->event.metadata.uid.empty());
@@ -176,7 +176,7 @@ TEST_F(RegistryTest, UpdateKeepsWhatNoClientMayChange) {
   next.message = "changed";
   next.metadata.creation_timestamp = Time(1, 0);
   next.metadata.generation = 9;
-  const Result<Outcome> updated = Update(next);
+  const Result<EventResult> updated = Update(next);
   ASSERT_TRUE(updated) << updated.error().ToString();
   EXPECT_FALSE(updated->created);
   EXPECT_EQ(updated->event.message, "changed");
@@ -189,7 +189,7 @@ TEST_F(RegistryTest, UpdateKeepsWhatNoClientMayChange) {
 TEST_F(RegistryTest, AnUpdateThatChangesNothingWritesNothing) {
   const Event old = Create(PodEvent("a"))->event;
   const store::Revision before = revision();
-  const Result<Outcome> again = Update(old);
+  const Result<EventResult> again = Update(old);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->event, old);
   EXPECT_EQ(revision(), before);
@@ -218,8 +218,8 @@ TEST_F(RegistryTest, AnUpdateOfAnotherVersionIsAConflict) {
 
 TEST_F(RegistryTest, APutCreates) {
   Event event = PodEvent("a");
-  event.metadata.resource_version = "77";  // of the one that is gone
-  const Result<Outcome> made = Update(event);
+  event.metadata.resource_version = "77";  // of the deleted event
+  const Result<EventResult> made = Update(event);
   ASSERT_TRUE(made) << made.error().ToString();
   EXPECT_TRUE(made->created);
 
@@ -238,7 +238,7 @@ TEST_F(RegistryTest, APutCreates) {
       << "a uid names an event that must be there";
 }
 
-TEST_F(RegistryTest, PatchesWhatIsThere) {
+TEST_F(RegistryTest, PatchesTheCurrentEvent) {
   ASSERT_TRUE(Create(PodEvent("a")));
   const auto count_up = [](const Event& current) -> Result<Event> {
     Event next = current;
@@ -257,11 +257,11 @@ TEST_F(RegistryTest, PatchesWhatIsThere) {
             400);
 }
 
-TEST_F(RegistryTest, APatchThatLosesTheRaceIsDoneAgain) {
+TEST_F(RegistryTest, RetriesAPatchThatAnotherWriteOvertook) {
   ASSERT_TRUE(Create(PodEvent("a")));
   int calls = 0;
-  const Result<Outcome> patched = Patch("a", [&](const Event& current) -> Result<Event> {
-    if (++calls <= 3) {  // somebody else is faster
+  const Result<EventResult> patched = Patch("a", [&](const Event& current) -> Result<Event> {
+    if (++calls <= 3) {  // another writer is faster
       Event other = current;
       other.count += 10;
       EXPECT_TRUE(Update(other));
@@ -275,7 +275,7 @@ TEST_F(RegistryTest, APatchThatLosesTheRaceIsDoneAgain) {
   EXPECT_EQ(patched->event.count, 32);
 }
 
-// A store that answers reads when the test lets it, as if on a thread of its own.
+// A store that completes reads when the test says so, as if on another thread.
 class LateStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -304,7 +304,7 @@ TEST_F(RegistryTest, LongWorkLeavesTheThreadsOfTheStore) {
         ++next.count;
         return next;
       },
-      [&done](const Result<Outcome>& outcome) { done = outcome.has_value(); });
+      [&done](const Result<EventResult>& result) { done = result.has_value(); });
   ASSERT_EQ(late.waiting.size(), 1U);
   late.waiting[0]();
   EXPECT_EQ(patched, 0);
@@ -317,17 +317,17 @@ TEST_F(RegistryTest, LongWorkLeavesTheThreadsOfTheStore) {
 TEST_F(RegistryTest, WorkOnALargeEventIsLongWork) {
   Event event = PodEvent("a");
   event.metadata.annotations["large"] = std::string(100'000, 'x');
-  const Result<Outcome> made = Create(event);
+  const Result<EventResult> made = Create(event);
   ASSERT_TRUE(made) << made.error().ToString();
   EXPECT_TRUE(made->is_large);
   std::vector<std::function<void()>> posted;
   Registry::Target target = At("a");
   target.post = [&posted](std::function<void()> work) { posted.push_back(std::move(work)); };
   int done = 0;
-  registry_.Get(target, [&done](const Result<Outcome>& outcome) { done += outcome ? 1 : 0; });
+  registry_.Get(target, [&done](const Result<EventResult>& result) { done += result ? 1 : 0; });
   registry_.Patch(
       target, [](const Event& current) -> Result<Event> { return current; },
-      [&done](const Result<Outcome>& outcome) { done += outcome ? 1 : 0; });
+      [&done](const Result<EventResult>& result) { done += result ? 1 : 0; });
   EXPECT_EQ(done, 0);
   while (!posted.empty()) {
     const std::vector<std::function<void()>> now = std::exchange(posted, {});
@@ -336,7 +336,7 @@ TEST_F(RegistryTest, WorkOnALargeEventIsLongWork) {
   EXPECT_EQ(done, 2);
 }
 
-// A store that has had an entry at hand since Remember().
+// A store that has an entry in memory since Remember().
 class RememberingStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -361,9 +361,9 @@ class RegistryWithMemoryTest : public RegistryTest {
  protected:
   void SetUp() override {
     ASSERT_TRUE(Create(PodEvent("a")));
-    remembering_.Remember(EventKey("default", "a"));
+    remembering_.Remember(EventStoreKey("default", "a"));
   }
-  Result<Outcome> Patch(const Registry::Transform& transform) {
+  Result<EventResult> Patch(const Registry::Transform& transform) {
     return Wait(
         [&](Registry::Done done) { remembers_.Patch(At("a"), transform, std::move(done)); });
   }
@@ -372,8 +372,8 @@ class RegistryWithMemoryTest : public RegistryTest {
   Registry remembers_{&remembering_, &clock_};
 };
 
-TEST_F(RegistryWithMemoryTest, WhatIsAtHandNeedNotBeRead) {
-  const Result<Outcome> patched = Patch([](Event event) {
+TEST_F(RegistryWithMemoryTest, DoesNotReadAVersionThatIsInMemory) {
+  const Result<EventResult> patched = Patch([](Event event) {
     event.count = 2;
     return Result<Event>(std::move(event));
   });
@@ -383,7 +383,7 @@ TEST_F(RegistryWithMemoryTest, WhatIsAtHandNeedNotBeRead) {
   EXPECT_EQ(remembering_.reads, 0);
 }
 
-TEST_F(RegistryWithMemoryTest, AWriteOnSomethingOldIsDoneAgainOnTheLatest) {
+TEST_F(RegistryWithMemoryTest, RetriesAWriteThatWasBasedOnAnOldVersion) {
   ASSERT_TRUE(RegistryTest::Patch("a", [](Event event) {
     event.message = "by another";
     return Result<Event>(std::move(event));
@@ -396,20 +396,20 @@ TEST_F(RegistryWithMemoryTest, AWriteOnSomethingOldIsDoneAgainOnTheLatest) {
   EXPECT_EQ(Get("a")->event.count, 2);
 }
 
-TEST_F(RegistryWithMemoryTest, NothingIsRefusedOrLeftAsItIsBecauseOfSomethingOld) {
+TEST_F(RegistryWithMemoryTest, AnOldVersionDecidesNeitherErrorsNorUnchangedWrites) {
   const Event old = Get("a")->event;
   ASSERT_TRUE(RegistryTest::Patch("a", [](Event event) {
     event.count = 7;
     return Result<Event>(std::move(event));
   }));
-  // It would change nothing in what is at hand.
+  // It would change nothing in the version that is in memory.
   ASSERT_TRUE(Patch([](Event event) {
     event.count = 1;
     return Result<Event>(std::move(event));
   }));
   EXPECT_EQ(Get("a")->event.count, 1);
 
-  const Result<Outcome> changed = Patch([&old](Event event) {
+  const Result<EventResult> changed = Patch([&old](Event event) {
     if (event == old) return Result<Event>(Status(StatusReason::kBadRequest, "old"));
     event.count = 3;
     return Result<Event>(std::move(event));
@@ -420,7 +420,7 @@ TEST_F(RegistryWithMemoryTest, NothingIsRefusedOrLeftAsItIsBecauseOfSomethingOld
   const Event latest = Get("a")->event;
   EXPECT_TRUE(
       Wait([&](Registry::Done done) { remembers_.Update(At("a"), latest, std::move(done)); }));
-  const Result<Outcome> stale =
+  const Result<EventResult> stale =
       Wait([&](Registry::Done done) { remembers_.Update(At("a"), old, std::move(done)); });
   ASSERT_FALSE(stale);
   EXPECT_TRUE(stale.error().Is(StatusReason::kConflict));
@@ -428,14 +428,14 @@ TEST_F(RegistryWithMemoryTest, NothingIsRefusedOrLeftAsItIsBecauseOfSomethingOld
   options.precondition_resource_version = latest.metadata.resource_version;
   EXPECT_TRUE(
       Wait([&](Registry::Done done) { remembers_.Delete(At("a"), options, std::move(done)); }));
-  const Result<Outcome> gone = Patch([](const Event& event) { return Result<Event>(event); });
+  const Result<EventResult> gone = Patch([](const Event& event) { return Result<Event>(event); });
   ASSERT_FALSE(gone);
   EXPECT_TRUE(gone.error().Is(StatusReason::kNotFound));
 }
 
-TEST_F(RegistryTest, AWriterThatNeverWinsIsToldToComeBack) {
+TEST_F(RegistryTest, AWriterThatIsAlwaysOvertakenGetsRetryAfter) {
   ASSERT_TRUE(Create(PodEvent("a")));
-  const Result<Outcome> patched = Patch("a", [&](const Event& current) -> Result<Event> {
+  const Result<EventResult> patched = Patch("a", [&](const Event& current) -> Result<Event> {
     Event other = current;
     ++other.count;
     EXPECT_TRUE(Update(other));
@@ -468,7 +468,7 @@ TEST_F(RegistryTest, ManyWritersOfOneEventAllCount) {
   EXPECT_EQ(Get("a")->event.count, 1 + kThreads * kEach);
 }
 
-TEST_F(RegistryTest, DeletesWhatIsMeant) {
+TEST_F(RegistryTest, DeletesOnlyIfThePreconditionsMatch) {
   const Event event = Create(PodEvent("a"))->event;
   DeleteOptions options;
   options.precondition_uid = "other";
@@ -477,19 +477,19 @@ TEST_F(RegistryTest, DeletesWhatIsMeant) {
   options.precondition_resource_version = "1234";
   EXPECT_EQ(Delete("a", options).error().reason(), StatusReason::kConflict);
   options.precondition_resource_version = event.metadata.resource_version;
-  const Result<Outcome> deleted = Delete("a", options);
+  const Result<EventResult> deleted = Delete("a", options);
   ASSERT_TRUE(deleted);
   EXPECT_TRUE(deleted->deleted);
   EXPECT_EQ(Get("a").error().code(), 404);
   EXPECT_EQ(Delete("a").error().code(), 404);
 }
 
-TEST_F(RegistryTest, AFinalizerHasTheLastWord) {
+TEST_F(RegistryTest, AnEventWithFinalizersIsOnlyMarkedForDeletion) {
   Event event = PodEvent("a");
   event.metadata.finalizers = {"example.com/wait"};
   ASSERT_TRUE(Create(event));
   clock_.Advance(seconds(5));
-  const Result<Outcome> marked = Delete("a");
+  const Result<EventResult> marked = Delete("a");
   ASSERT_TRUE(marked);
   EXPECT_FALSE(marked->deleted);
   EXPECT_EQ(marked->event.metadata.deletion_timestamp, Time(1'700'000'005, 0));
@@ -497,7 +497,7 @@ TEST_F(RegistryTest, AFinalizerHasTheLastWord) {
   EXPECT_EQ(Create(PodEvent("a")).error().message(),
             "object is being deleted: events \"a\" already exists");
 
-  const Result<Outcome> gone = Patch("a", [](const Event& current) -> Result<Event> {
+  const Result<EventResult> gone = Patch("a", [](const Event& current) -> Result<Event> {
     Event next = current;
     next.metadata.finalizers.clear();
     return next;
@@ -507,26 +507,26 @@ TEST_F(RegistryTest, AFinalizerHasTheLastWord) {
   EXPECT_EQ(Get("a").error().code(), 404);
 }
 
-TEST_F(RegistryTest, OwnersNamedTwiceCountOnce) {
+TEST_F(RegistryTest, RemovesDuplicateOwners) {
   Event event = PodEvent("a");
   const OwnerReference owner{.api_version = "v1", .kind = "Pod", .name = "web", .uid = "u1"};
   event.metadata.owner_references = {owner, owner};
-  const Result<Outcome> made = Create(event);
+  const Result<EventResult> made = Create(event);
   ASSERT_TRUE(made) << made.error().ToString();
   EXPECT_EQ(made->event.metadata.owner_references.size(), 1U);
   ASSERT_EQ(made->warnings.size(), 1U);
 }
 
-TEST_F(RegistryTest, WarnsOnceOfAllOwnersThatAreNamedTwice) {
+TEST_F(RegistryTest, WarnsOnceOfAllDuplicateOwners) {
   Event event = PodEvent("a");
   for (const char* uid : {"u1", "u2", "u1", "u3", "u2", "u1"}) {
     event.metadata.owner_references.push_back(
         {.api_version = "v1", .kind = "Pod", .name = "web", .uid = uid});
   }
-  // The same uid, but not the same owner.
+  // The same UID, but another owner.
   event.metadata.owner_references.push_back(
       {.api_version = "v1", .kind = "Pod", .name = "other", .uid = "u1"});
-  const Result<Outcome> made = Create(event);
+  const Result<EventResult> made = Create(event);
   ASSERT_TRUE(made) << made.error().ToString();
   EXPECT_EQ(made->event.metadata.owner_references.size(), 4U);
   ASSERT_EQ(made->warnings.size(), 1U);
@@ -534,7 +534,7 @@ TEST_F(RegistryTest, WarnsOnceOfAllOwnersThatAreNamedTwice) {
       << made->warnings[0];
 }
 
-TEST_F(RegistryTest, ManagedFieldsAreKeptAndNeverMade) {
+TEST_F(RegistryTest, KeepsManagedFieldsAndNeverAddsThem) {
   Event event = PodEvent("a");
   event.metadata.managed_fields = {{.manager = "m",
                                     .operation = "Update",
@@ -549,7 +549,7 @@ TEST_F(RegistryTest, ManagedFieldsAreKeptAndNeverMade) {
   EXPECT_TRUE(Update(next)->event.metadata.managed_fields.empty());
 }
 
-TEST_F(RegistryTest, TellsOfAValueThatIsNoEvent) {
+TEST_F(RegistryTest, ReportsAValueThatIsNotAnEvent) {
   store_.Commit({.key = "/registry/events/default/bad",
                  .value = std::make_shared<const std::string>("k8s\0junk", 8)},
                 [](const Result<store::Written>&) {});

@@ -20,9 +20,10 @@ bool Fits(const std::vector<std::string>& wanted, const std::string& value) {
 
 Status Retention::CheckTtl(std::chrono::nanoseconds ttl) {
   if (ttl == std::chrono::nanoseconds(0))
-    return Status(StatusReason::kBadRequest,
-                  "0 would mean for ever, which no disk can hold (kube-apiserver takes it and "
-                  "never forgets an event); say how long, such as 30d");
+    return Status(
+        StatusReason::kBadRequest,
+        "must not be 0: with 0 kube-apiserver keeps events forever, which fills the disk; "
+        "use a duration such as 30d");
   if (ttl < kShortest || ttl > kLongest)
     return Status(StatusReason::kBadRequest, "must be from 1s to 36525d");
   return {};
@@ -39,9 +40,9 @@ Result<Retention> Retention::Load(const std::string& file, std::chrono::seconds 
       rule.types = node.StringOrStrings("type");
       rule.reasons = node.StringOrStrings("reason");
       rule.kinds = node.StringOrStrings("kind");
-      if (!node.Has("keep")) node.Refuse("keep", "is missing");
+      if (!node.Has("keep")) node.Reject("keep", "is missing");
       const std::chrono::nanoseconds keep = node.Duration("keep", default_ttl);
-      if (const Status status = CheckTtl(keep); !status.ok()) node.Refuse("keep", status.message());
+      if (const Status status = CheckTtl(keep); !status.ok()) node.Reject("keep", status.message());
       rule.keep = std::chrono::duration_cast<std::chrono::seconds>(keep);
       if (Status status = node.Finish(); !status.ok()) return status;
       retention.rules_.push_back(std::move(rule));
@@ -60,13 +61,13 @@ std::chrono::seconds Retention::Keep(const Event& event) const {
 }
 
 std::uint64_t Retention::id() const {
-  // The number in front stands for how Keep() reads the rules. It changes when that does.
+  // The number is the version of Keep(). Change it when Keep() applies the rules differently.
   std::string canonical = fmt::format("1 {}", default_ttl_.count());
   for (const Rule& rule : rules_) {
     canonical += fmt::format("\n{}", rule.keep.count());
     for (const auto* names : {&rule.namespaces, &rule.types, &rule.reasons, &rule.kinds}) {
       canonical += fmt::format(" [{}]", names->size());
-      // With its length, because a name may hold any byte.
+      // With its length, because a name may contain any byte.
       for (const std::string& name : *names) canonical += fmt::format(" {}:{}", name.size(), name);
     }
   }

@@ -10,25 +10,24 @@
 
 namespace herald::server {
 
-// How long events are kept: `default_ttl`, unless a rule says otherwise. Rules come from
-// a YAML file, and the first one that fits an event decides:
+// How long events are kept: `default_ttl`, unless a rule matches. Rules come from a YAML file; the
+// first rule that matches an event decides:
 //
 //   rules:
 //   - {type: Warning, keep: 7d}
 //   - {namespace: kube-system, kind: Node, keep: 30d}
 //   - {reason: [Pulled, Pulling], keep: 10m}
 //
-// namespace, type, reason and kind (of the involved object) are what a rule can ask for:
-// a text or a list of texts, one of which must be equal. Those it does not name do not
-// matter.
+// A rule can match the namespace, type and reason of an event and the kind of its involved object.
+// Each is a string or a list of strings, one of which must be equal. A missing one matches all.
 //
 // Immutable, hence thread-safe; reloading makes a new one.
 class Retention {
  public:
-  // Shorter than this would lose events before anyone could look: a watcher that
-  // reconnects, or client-go's series, which are refreshed after 6 minutes at the earliest.
+  // With a shorter time, events would expire before they are seen: by a watcher that reconnects, or
+  // in client-go's series, which are refreshed after 6 minutes at the earliest.
   static constexpr std::chrono::seconds kShortest{1};
-  // A century; beyond it times overflow, and nobody means it.
+  // A century. Longer times overflow.
   static constexpr std::chrono::hours kLongest{24 * 36525};
 
   // No rules. REQUIRES: CheckTtl(default_ttl) is ok
@@ -36,13 +35,13 @@ class Retention {
 
   static Result<Retention> Load(const std::string& file, std::chrono::seconds default_ttl);
 
-  // Why a duration cannot be used; ok if it can. Zero in particular, which
-  // kube-apiserver takes and then keeps events for ever.
+  // An error if a duration cannot be used. Zero is rejected, too; kube-apiserver accepts it and
+  // then keeps events forever.
   static Status CheckTtl(std::chrono::nanoseconds ttl);
 
   std::chrono::seconds Keep(const Event& event) const;
 
-  // A digest of the rules and of `default_ttl`: equal where these are, in every process. Never 0.
+  // A digest of the rules and of `default_ttl`, the same in every process. Never 0.
   std::uint64_t id() const;
 
  private:

@@ -28,7 +28,7 @@ Event MakeEvent(std::string namespace_, std::string type, std::string reason, st
   return event;
 }
 
-TEST(Retention, TheFirstRuleThatFitsDecides) {
+TEST(Retention, TheFirstMatchingRuleDecides) {
   const Result<Retention> retention = LoadRules(
       "rules:\n"
       "- {reason: [Pulled, Pulling], keep: 10m}\n"
@@ -67,7 +67,7 @@ TEST(Retention, EqualRulesHaveTheSameIdAndOthersAnother) {
   EXPECT_EQ(LoadRules("rules: [{keep: 60m}]")->id(), LoadRules("rules: [{keep: 1h}]")->id());
 }
 
-TEST(Retention, ExplainsWhyZeroIsRefused) {
+TEST(Retention, ExplainsWhyZeroIsRejected) {
   const Result<Retention> retention = LoadRules("rules:\n- {type: Normal, keep: 0s}\n");
   ASSERT_FALSE(retention.has_value());
   EXPECT_NE(retention.error().message().find("rules[0].keep: 0 would mean for ever"),
@@ -76,7 +76,7 @@ TEST(Retention, ExplainsWhyZeroIsRefused) {
   EXPECT_FALSE(Retention::CheckTtl(0s).ok());
 }
 
-TEST(Retention, NamesWhatIsWrong) {
+TEST(Retention, ReportsTheInvalidRule) {
   struct Case {
     const char* text;
     const char* error;
@@ -86,8 +86,8 @@ TEST(Retention, NamesWhatIsWrong) {
       {"rules: [{keep: -1h}]", "rules[0].keep: must be from 1s"},
       {"rules: [{keep: 10ms}]", "rules[0].keep: must be from 1s"},
       {"rules: [{keep: 40000d}]", "rules[0].keep: must be from 1s to 36525d"},
-      {"rules: [{ttl: 5m, keep: 5m}]", "rules[0].ttl: unknown setting"},
-      {"rule: []", "rule: unknown setting"},
+      {"rules: [{ttl: 5m, keep: 5m}]", "rules[0].ttl: unknown field"},
+      {"rule: []", "rule: unknown field"},
       {"rules: [{type: {a: b}, keep: 5m}]", "rules[0].type: must be a string or a list of strings"},
   };
   for (const Case& c : cases) {

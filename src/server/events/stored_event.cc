@@ -12,25 +12,25 @@
 namespace herald::server {
 namespace {
 
-// What an entry that cannot be read as an event lives: upstream's default.
+// The lifetime of an entry that cannot be decoded as an event: upstream's default.
 constexpr std::chrono::seconds kUnreadableLifetime{3600};
 
 bool IsProtobuf(std::string_view value) { return value.starts_with(std::string_view("k8s\0", 4)); }
 
-// As kube-apiserver's --encryption-provider-config writes it; what follows names the provider
-// and its key.
+// The prefix of values that kube-apiserver encrypts (--encryption-provider-config). The provider
+// and its key follow.
 constexpr std::string_view kEncrypted = "k8s:enc:";
 
 std::string_view Indexed(std::string_view value) { return value.substr(0, kMaxIndexedBytes); }
 
-// Everything that begins with `value`. REQUIRES: its last byte is not 0xff
+// All values with the prefix `value`. REQUIRES: its last byte is not 0xff
 IndexRange Beginning(EventIndex index, std::string value) {
   IndexRange range{.index = index, .from = value, .to = std::move(value)};
   ++range.to.back();
   return range;
 }
 
-// The one value alone.
+// Only this value.
 IndexRange Exactly(EventIndex index, std::string value) {
   IndexRange range{.index = index, .from = value, .to = std::move(value)};
   range.to.append(1, '\0');
@@ -44,7 +44,7 @@ std::string ObjectValue(std::string_view name, std::string_view kind, std::strin
   return value;
 }
 
-// The slash makes the namespaces sort as they do in the keys.
+// The slash makes namespaces sort as in the keys.
 std::string InNamespace(std::string_view text, std::string_view namespace_) {
   std::string value;
   value.append(Indexed(text)).append(1, '\0').append(namespace_).append(1, '/');
@@ -90,7 +90,7 @@ std::string EventKeyPrefix(std::string_view namespace_) {
   return prefix;
 }
 
-std::string EventKey(std::string_view namespace_, std::string_view name) {
+std::string EventStoreKey(std::string_view namespace_, std::string_view name) {
   std::string key;
   key.reserve(kEventsPrefix.size() + namespace_.size() + 1 + name.size());
   return key.append(kEventsPrefix).append(namespace_).append(1, '/').append(name);
@@ -128,17 +128,19 @@ Result<Event> DecodeStored(const store::Entry& entry) {
     const std::string_view rest = std::string_view(*entry.value).substr(kEncrypted.size());
     return Status(StatusReason::kInternalError,
                   fmt::format("Internal error occurred: the stored value of {} is encrypted ({}) "
-                              "by a kube-apiserver; heraldd reads events only as they are, so "
-                              "leave them out of its encryption configuration",
+                              "by a kube-apiserver; heraldd cannot decrypt events, so exclude "
+                              "events from its encryption configuration",
                               entry.key, rest.substr(0, rest.find(':'))));
   }
   Result<Event> event = Decode(*entry.value);
   if (event) {
     event->metadata.resource_version = ToResourceVersion(entry.revision);
   } else {
-    event = Status(StatusReason::kInternalError,
-                   fmt::format("Internal error occurred: the stored value of {} is no event: {}",
-                               entry.key, event.error().message()));
+    event = Status(
+        StatusReason::kInternalError,
+        fmt::format(
+            "Internal error occurred: the stored value of {} cannot be decoded as an event: {}",
+            entry.key, event.error().message()));
   }
   return event;
 }
@@ -171,7 +173,7 @@ std::string ReasonValue(std::string_view reason, std::string_view namespace_) {
 }
 
 std::string TimeValue(Timestamp time) {
-  // Big-endian, with the sign bit turned so that times before 1970 come first.
+  // Big-endian with the sign bit inverted, so that times before 1970 come first.
   const std::uint64_t seconds =
       static_cast<std::uint64_t>(time.seconds()) ^ (std::uint64_t{1} << 63);
   const auto nanos = static_cast<std::uint32_t>(time.nanos());
@@ -186,7 +188,7 @@ store::Schema MakeEventSchema(std::function<std::chrono::seconds(const Event&)> 
   schema.index = [](std::string_view key, std::string_view value) {
     IndexedFields keys;
     if (ReadIndexedFields(value, &keys)) return IndexEntries(key, keys);
-    // JSON, which kube-apiserver can be told to store.
+    // JSON, which kube-apiserver stores with --storage-media-type=application/json.
     const Result<Event> event = Decode(value);
     return event ? IndexEntries(key, IndexedFieldsOf(*event)) : std::vector<store::IndexEntry>();
   };
@@ -210,7 +212,7 @@ store::Schema MakeEventSchema(std::function<std::chrono::seconds(const Event&)> 
       if (!event) return std::nullopt;
       keys = IndexedFieldsOf(*event);
     }
-    // The server stamps the first and the recorder the second; an update moves only the second.
+    // The server sets the first and the recorder the second; an update changes only the second.
     const Timestamp written = std::max(keys.creation, keys.last_occurrence);
     return written.is_zero() ? WallTime::max() : written.ToWallTime();
   };

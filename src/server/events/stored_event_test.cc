@@ -23,7 +23,7 @@ TEST(StoredEventTest, ReadsWhatOlderServersWroteAsJson) {
   EXPECT_EQ(event->metadata.resource_version, "7");
 }
 
-TEST(StoredEventTest, RefusesEncryptedValuesWithAReasonThatNamesTheKey) {
+TEST(StoredEventTest, RejectsEncryptedValuesAndReportsTheKey) {
   for (const char* value : {"k8s:enc:aescbc:v1:key1:\x01\x02", "k8s:enc:kms:v2:", "k8s:enc:"}) {
     const auto event = DecodeStored(EntryOf(value));
     ASSERT_FALSE(event) << value;
@@ -34,7 +34,7 @@ TEST(StoredEventTest, RefusesEncryptedValuesWithAReasonThatNamesTheKey) {
   }
 }
 
-TEST(StoredEventTest, AsksForALifetimeByWhatRulesCanAskFor) {
+TEST(StoredEventTest, CallsLifetimeWithTheMembersThatRulesCanMatch) {
   std::string asked;
   const store::Schema schema = MakeEventSchema([&asked](const Event& event) {
     asked = event.metadata.namespace_ + " " + event.type + " " + event.reason + " " +
@@ -58,14 +58,14 @@ TEST(StoredEventTest, AsksForALifetimeByWhatRulesCanAskFor) {
   EXPECT_EQ(schema.lifetime("/registry/events/default/a", "nothing"), 1h);
 }
 
-TEST(StoredEventTest, KnowsWhenAValueWasWrittenAsFarAsItTells) {
+TEST(StoredEventTest, FindsTheTimeOfWritingInTheValue) {
   const store::Schema schema = MakeEventSchema([](const Event&) { return 1h; });
   const auto written = [&schema](const std::string& value) {
     return schema.written("/registry/events/default/a", value);
   };
   Event event;
   event.metadata.name = "a";
-  EXPECT_EQ(written(EncodeStored(event)), WallTime::max()) << "it does not say";
+  EXPECT_EQ(written(EncodeStored(event)), WallTime::max()) << "the value has no time";
   event.metadata.creation_timestamp = Time(1'000, 0);
   EXPECT_EQ(written(EncodeStored(event)), WallTime(1'000s));
   event.last_timestamp = Time(2'000, 0);

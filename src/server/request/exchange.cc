@@ -1,7 +1,6 @@
 #include "server/request/exchange.h"
 
 #include <fmt/core.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cctype>
@@ -20,12 +19,12 @@
 namespace herald::server {
 namespace {
 
-// Smaller answers are not worth the work; upstream's bound.
+// Smaller responses are not compressed; upstream's limit.
 constexpr std::size_t kMinGzipBytes = 128 * 1024;
-// The fastest, as upstream has it: most of the size goes at the first level.
+// The fastest level, as upstream uses: it saves most of the size.
 constexpr int kGzipLevel = 1;
 
-// Kubernetes' bounds on what is told in Warning headers.
+// Kubernetes' limits on Warning headers.
 constexpr std::size_t kMaxWarningRunes = 4096;
 constexpr std::size_t kMaxRunesOfOneWarning = 256;
 
@@ -42,8 +41,8 @@ bool AcceptsGzip(const http::Headers& headers) {
 }
 
 // Whether reading the body may take more than about 2 ms. JSON and protobuf take up to 0.1 ms for
-// 1 KiB, patches and YAML up to 0.8. A JSON patch can copy what it has made, so its length says
-// little. An ordinary event has 1 KiB, an ordinary patch less.
+// 1 KiB, patches and YAML up to 0.8 ms. A JSON patch can copy its own results, so its length is no
+// measure. A typical event has 1 KiB, a typical patch less.
 bool IsLongWork(const http::Request& request) {
   constexpr std::size_t kMaxInlineBytes = std::size_t{16} * 1024;
   constexpr std::size_t kMaxInlineExpensiveBytes = std::size_t{4} * 1024;
@@ -66,7 +65,7 @@ std::size_t CountRunes(std::string_view text) {
   return count;
 }
 
-// 299 - "text", without what would break out of a header.
+// 299 - "message", without characters that are not allowed in a header.
 std::string WarningHeader(std::string_view text) {
   std::string header = "299 - \"";
   for (const char c : text) {
@@ -81,7 +80,7 @@ std::string WarningHeader(std::string_view text) {
   return header += '"';
 }
 
-// What goes wrong inside is told as Kubernetes tells it, and no other word leaves the house.
+// Maps our own status reasons to InternalError, as Kubernetes reports such errors.
 Status ForTheWire(const Status& status) {
   switch (status.reason()) {
     case StatusReason::kUnreachable:
@@ -105,26 +104,26 @@ struct StatusBody {
 
 StatusBody EncodeStatus(const http::Headers& headers, const http::Query& query,
                         const Status& status) {
-  const std::optional<Representation> accepted = Negotiate(headers, query, Offer());
+  const std::optional<ResponseFormat> accepted = Negotiate(headers, query, Offer());
   StatusBody answer;
-  // Whoever accepts nothing that is there still gets to know what is wrong.
-  const Representation representation = accepted.value_or(Representation{.pretty = true});
-  answer.content_type = MediaTypeName(representation.media);
-  if (representation.media == MediaType::kProtobuf) {
+  // A client that accepts none of our media types still gets the error, as JSON.
+  const ResponseFormat format = accepted.value_or(ResponseFormat{.pretty = true});
+  answer.content_type = MediaTypeName(format.media);
+  if (format.media == MediaType::kProtobuf) {
     ProtobufCodec().AppendStatus(status, &answer.body);
     return answer;
   }
   JsonCodec().AppendStatus(status, &answer.body);
-  if (representation.media == MediaType::kYaml) {
+  if (format.media == MediaType::kYaml) {
     answer.body = JsonToYaml(answer.body);
-  } else if (representation.pretty) {
+  } else if (format.pretty) {
     answer.body = IndentJson(answer.body);
   }
   return answer;
 }
 
-// Whether an Origin header names the server that the request was sent to: the same scheme, host
-// and port. The scheme is https, since heraldd serves no other.
+// Whether an Origin header is the server's own: the same scheme, host and port. The scheme is
+// always https in heraldd.
 bool IsOwnOrigin(const http::Request& request, std::string_view origin) {
   const Result<http::Url> from = http::ParseUrl(origin);
   const Result<http::Url> own = http::ParseUrl("https://" + request.authority);
@@ -146,45 +145,6 @@ void AddStatusHeaders(const Status& status, http::Headers* headers) {
 
 }  // namespace
 
-class Exchange::Gzip {
- public:
-  Gzip() {
-    constexpr int kGzipWindow = 15 + 16;  // the largest window, in gzip's format
-    constexpr int kMemoryLevel = 8;       // zlib's default
-    usable_ = deflateInit2(&stream_, kGzipLevel, Z_DEFLATED, kGzipWindow, kMemoryLevel,
-                           Z_DEFAULT_STRATEGY) == Z_OK;
-  }
-  ~Gzip() {
-    if (usable_) deflateEnd(&stream_);
-  }
-  Gzip(const Gzip&) = delete;
-  Gzip& operator=(const Gzip&) = delete;
-
-  // False where zlib has no memory.
-  bool usable() const { return usable_; }
-
-  // What comes next of the packed text; it may be nothing yet, unless this is the last piece.
-  std::string Pack(const std::string& piece, bool last) {
-    std::string out;
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
-    stream_.avail_in = static_cast<uInt>(piece.size());
-    do {
-      // Enough for the first round, but for what zlib still holds of the pieces before.
-      const std::size_t before = out.size();
-      out.resize(before + deflateBound(&stream_, static_cast<uLong>(piece.size())));
-      stream_.next_out = reinterpret_cast<Bytef*>(out.data() + before);
-      stream_.avail_out = static_cast<uInt>(out.size() - before);
-      deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH);
-    } while (stream_.avail_out == 0);
-    out.resize(out.size() - stream_.avail_out);
-    return out;
-  }
-
- private:
-  z_stream stream_{};
-  bool usable_ = false;
-};
-
 void AddCommonHeaders(const http::Request& request, std::string_view content_type,
                       http::Headers* headers) {
   const std::string* const audit = request.headers.Find("audit-id");
@@ -195,17 +155,17 @@ void AddCommonHeaders(const http::Request& request, std::string_view content_typ
   if (!content_type.empty()) headers->Add("content-type", std::string(content_type));
 }
 
-Exchange::Exchange(Call call, std::shared_ptr<http::Responder> responder)
-    : call_(std::move(call)),
-      body_bytes_(call_.request.body.size()),
-      is_long_work_(IsLongWork(call_.request)),
+Exchange::Exchange(AdmittedRequest admitted, std::shared_ptr<http::Responder> responder)
+    : admitted_(std::move(admitted)),
+      body_bytes_(admitted_.request.body.size()),
+      is_long_work_(IsLongWork(admitted_.request)),
       responder_(std::move(responder)) {}
 
 Exchange::~Exchange() = default;
 
 Status Exchange::Accept(const Offer& offer) {
   if (const auto found = Negotiate(request().headers, query(), offer)) {
-    representation_ = *found;
+    response_format_ = *found;
     return Status();
   }
   return Status(StatusReason::kNotAcceptable,
@@ -213,7 +173,7 @@ Status Exchange::Accept(const Offer& offer) {
 }
 
 void Exchange::Warn(std::string text) {
-  // No more than this can be shown, because none is shorter than one character.
+  // No more warnings than this can be sent, because each has at least one character.
   if (warnings_.size() >= kMaxWarningRunes) return;
   if (!warned_.insert(text).second) return;
   warning_runes_ += CountRunes(text);
@@ -240,17 +200,17 @@ http::Headers Exchange::TakeHeaders(std::string_view content_type) {
 }
 
 void Exchange::SendJson(int code, std::string json) {
-  if (representation_.media == MediaType::kYaml) {
+  if (response_format_.media == MediaType::kYaml) {
     json = JsonToYaml(json);
-  } else if (representation_.pretty) {
+  } else if (response_format_.pretty) {
     json = IndentJson(json);
   }
-  Send(code, MediaTypeName(representation_.media), std::move(json));
+  Send(code, MediaTypeName(response_format_.media), std::move(json));
 }
 
 void Exchange::Send(int code, std::string_view content_type, std::string body) {
   http::Headers headers = TakeHeaders(content_type);
-  if (body.size() > kMinGzipBytes && BeginGzip(&headers)) body = gzip_->Pack(body, true);
+  if (body.size() > kMinGzipBytes && BeginGzip(&headers)) body = gzip_->Encode(body, true);
   responder_->Send({.status = code, .headers = std::move(headers), .body = std::move(body)});
 }
 
@@ -260,12 +220,12 @@ void Exchange::SendPiece(std::string_view content_type, std::string piece, bool 
     BeginGzip(&headers);
     responder_->Start({.status = 200, .headers = std::move(headers), .finite = true});
   }
-  if (representation_.pretty && representation_.media == MediaType::kJson) {
+  if (response_format_.pretty && response_format_.media == MediaType::kJson) {
     std::string indented;
     indenter_.Append(piece, &indented);
     piece = std::move(indented);
   }
-  if (gzip_) piece = gzip_->Pack(piece, last);
+  if (gzip_) piece = gzip_->Encode(piece, last);
   responder_->Write(std::make_shared<const std::string>(std::move(piece)));
 }
 
@@ -273,7 +233,7 @@ void Exchange::End() { responder_->End(); }
 
 bool Exchange::BeginGzip(http::Headers* headers) {
   if (!AcceptsGzip(request().headers)) return false;
-  auto gzip = std::make_unique<Gzip>();
+  auto gzip = std::make_unique<http::GzipEncoder>(kGzipLevel);
   if (!gzip->usable()) return false;
   gzip_ = std::move(gzip);
   headers->Add("content-encoding", "gzip");

@@ -11,25 +11,25 @@
 #include "base/limit/too_many_requests.h"
 #include "base/thread/async_loop.h"
 #include "herald/api/codec.h"
-#include "server/access/access_review.h"
 #include "server/access/impersonation.h"
 #include "server/access/rbac.h"
 #include "server/request/exchange.h"
 #include "server/request/request_options.h"
+#include "server/routes/route_table.h"
 
 namespace herald::server {
 namespace {
 
-bool IsHealthPath(std::string_view path) {
-  for (const std::string_view root : {"/healthz", "/livez", "/readyz"})
-    if (path == root || (path.starts_with(root) && path[root.size()] == '/')) return true;
-  return false;
-}
-
-// Whether the request has a body that somebody reads.
+// Whether the method has a body that is read.
 bool HasBody(const RequestInfo& info) {
   return info.method == "POST" || info.method == "PUT" || info.method == "PATCH" ||
          info.method == "DELETE";
+}
+
+// Upstream's message (apimachinery/pkg/api/errors, NewRequestEntityTooLargeError).
+Status BodyTooLarge(std::size_t max_bytes) {
+  return Status(StatusReason::kRequestEntityTooLarge,
+                fmt::format("Request entity too large: limit is {}", max_bytes));
 }
 
 Status BodyTooSlow() {
@@ -40,13 +40,13 @@ Status BodyTooSlow() {
                               .details = {}});
 }
 
-// The machine that a connection comes from: its address without the port.
+// The address of the peer without the port.
 std::string_view HostOf(const http::Peer& peer) {
   const std::string_view address = peer.address;
   return address.substr(0, address.rfind(':'));
 }
 
-// In upstream's words (apiserver/pkg/server/filters/timeout.go).
+// Upstream's message (apiserver/pkg/server/filters/timeout.go).
 Status TookTooLong() {
   return Status(
       Status::Parts{.reason = StatusReason::kTimeout,
@@ -63,34 +63,36 @@ http::Response PlainText(const http::Request& request, int status, std::string b
 
 }  // namespace
 
-// The requests that must be answered by a time. One timer serves all: a timer each would
-// outlive its request by the better part of a minute, a million of them at the rates that are
-// meant. Thread-safe.
+// The requests with a deadline. One timer serves all: a timer for each would outlive its request by
+// up to a minute, which would be a million timers at the rates that we aim for.
+//
+// Thread-safe.
 class FrontDoor::Deadlines : public std::enable_shared_from_this<Deadlines> {
  public:
   explicit Deadlines(Executor* executor) : executor_(executor) {}
 
   void Add(SteadyTime when, CountedResponder* responder);
-  // Harmless where it is not there.
+  // Does nothing if it is not there.
   void Remove(SteadyTime when, CountedResponder* responder);
 
  private:
-  // How late a deadline may be noticed; it bounds the timers that clients can make us
-  // set by naming ever earlier ones.
+  // The maximum delay of a deadline. It limits the timers that clients can cause with ever earlier
+  // deadlines.
   static constexpr std::chrono::milliseconds kExactness{10};
 
   void Schedule(SteadyTime when) EXCLUDES(mu_);
   void Sweep();
 
   Executor* const executor_;
-  Mutex mu_;  // no call out is made under it
-  // Each is there until it goes; so one that is there exists, though it may be going.
+  Mutex mu_;  // a leaf: nothing is called under it
+  // A responder removes itself in its destructor, so each one here exists, but may be in its
+  // destructor.
   std::set<std::pair<SteadyTime, CountedResponder*>> pending_ GUARDED_BY(mu_);
-  SteadyTime next_ GUARDED_BY(mu_) = SteadyTime::max();  // of the timer that comes first
+  SteadyTime next_ GUARDED_BY(mu_) = SteadyTime::max();  // of the earliest timer
 };
 
-// Hands everything on and counts the answer when it is complete, or when nobody is left
-// who could complete it. Whoever answers first has answered: the Api, or the deadline.
+// Forwards everything to the connection, and counts the response when it is complete or when this
+// object is destroyed. The first response is sent, that of the Api or that of the deadline.
 class FrontDoor::CountedResponder final : public http::Responder,
                                           public std::enable_shared_from_this<CountedResponder> {
  public:
@@ -107,14 +109,14 @@ class FrontDoor::CountedResponder final : public http::Responder,
 
   ~CountedResponder() override {
     if (deadline_) door_->deadlines_->Remove(*deadline_, this);
-    // If nobody has answered, the connection makes a 500 of it.
+    // Without a response the connection sends 500.
     Count(code_.load());
     if (IsWatch()) door_->metrics_.CountLongRunning(info_, -1);
   }
 
-  // Takes the place of a request in flight, for the first time or for another client. False: there
-  // is no room. Watches are not counted; there are other limits for them. REQUIRES: called by one
-  // thread at a time
+  // Counts the request as one in flight of this client, instead of an earlier one. False: the limit
+  // is reached. Watches are not counted; they have other limits.
+  // REQUIRES: called by one thread at a time
   bool TakePlace(std::string_view client) {
     if (IsWatch()) return true;
     place_.Reset();
@@ -123,7 +125,7 @@ class FrontDoor::CountedResponder final : public http::Responder,
     place_ = *std::move(place);
     return true;
   }
-  // Takes room for the body, which is returned when the request has been answered.
+  // Reserves memory for the body until the request has been answered.
   bool ReserveBody(std::string_view client, std::size_t bytes) {
     if (body_.amount() > 0) return body_.Resize(bytes);
     std::optional<SharedBudget::Share> room = door_->body_bytes_.Take(client, bytes);
@@ -131,16 +133,16 @@ class FrontDoor::CountedResponder final : public http::Responder,
     body_ = *std::move(room);
     return true;
   }
-  // Nobody waits for an answer, and none is counted.
+  // The client has disconnected: no response is counted.
   void Forget() { counted_.store(true); }
 
-  // At most once, before anybody can answer.
+  // Called at most once, before a response can be sent.
   void EndAfter(std::chrono::nanoseconds timeout) {
     deadline_ = begun_ + std::chrono::duration_cast<SteadyTime::duration>(timeout);
     door_->deadlines_->Add(*deadline_, this);
   }
   void TimeOut() {
-    // The representation is that of kube-apiserver, which in this one case does not negotiate.
+    // JSON, as kube-apiserver sends it, which does not negotiate in this case.
     http::Request request;
     if (!audit_id_.empty()) request.headers.Add("audit-id", audit_id_);
     SendStatus(request, {}, TookTooLong(), *this);
@@ -195,9 +197,9 @@ class FrontDoor::CountedResponder final : public http::Responder,
   SharedBudget::Share place_;
   SharedBudget::Share body_;
   std::atomic<std::size_t> bytes_{0};
-  std::atomic<int> code_{500};  // what it is if nobody begins to answer
+  std::atomic<int> code_{500};  // if no response is started
   std::atomic<bool> counted_{false};
-  std::atomic<bool> answered_{false};  // or begun to
+  std::atomic<bool> answered_{false};  // or a response was started
 };
 
 void FrontDoor::Deadlines::Add(SteadyTime when, CountedResponder* responder) {
@@ -228,12 +230,12 @@ void FrontDoor::Deadlines::Sweep() {
   {
     const MutexLock lock(mu_);
     while (!pending_.empty() && pending_.begin()->first <= now) {
-      // Null where it is on its way out.
+      // Null if it is in its destructor.
       if (auto responder = pending_.begin()->second->weak_from_this().lock())
         due.push_back(std::move(responder));
       pending_.erase(pending_.begin());
     }
-    // A timer that was overtaken by an earlier one finds that one's successor in place.
+    // A timer that fires after an earlier one was set finds that next_ is set already.
     if (next_ <= now) {
       if (!pending_.empty()) next = pending_.begin()->first;
       next_ = next;
@@ -243,26 +245,27 @@ void FrontDoor::Deadlines::Sweep() {
   for (const std::shared_ptr<CountedResponder>& responder : due) responder->TimeOut();
 }
 
-// One request on its way from its head to the Api. Each step calls the next one, within the same
-// call or later from another thread; what a step waits for keeps the Admission alive.
+// One request from its head to the Api. Each step calls the next one, within the same call or later
+// from another thread. The callback that a step waits for keeps the Admission alive.
 //
 // Confined to one thread at a time.
 class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
  public:
-  Admission(FrontDoor* door, http::Request request, RequestInfo info, http::Peer peer,
-            std::shared_ptr<CountedResponder> responder)
+  Admission(FrontDoor* door, http::Request request, RequestInfo info, const Route& route,
+            http::Peer peer, std::shared_ptr<CountedResponder> responder)
       : door_(door),
         request_(std::move(request)),
         info_(std::move(info)),
+        route_(route),
         peer_(std::move(peer)),
         responder_(std::move(responder)) {}
 
   void Begin() {
     if (info_.verb != "watch") {
-      // Comes even before authentication, as upstream has it.
+      // Checked before authentication, as in upstream.
       const Result<std::optional<std::chrono::nanoseconds>> asked = ParseTimeout(info_.query);
-      if (!asked) return Refuse(asked.error());
-      // None, or more than the server allows, is all that the server allows.
+      if (!asked) return Reject(asked.error());
+      // Without a timeout, or with a longer one, the server's limit applies.
       const std::chrono::nanoseconds most = door_->options_.request_timeout;
       const std::chrono::nanoseconds timeout = asked->value_or(most);
       if (door_->deadlines_ != nullptr)
@@ -275,27 +278,27 @@ class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
                      self->OnUser();
                  });
     if (authentication_.load() == Step::kRunning && !responder_->TakePlace(HostOf(peer_))) {
-      // Not decided at once, and too many of this machine's requests wait for it already.
+      // Authentication waits for something, and too many requests of this address wait already.
       if (authentication_.exchange(Step::kGivenUp) == Step::kRunning)
-        return Refuse(TooManyRequests());
+        return Reject(TooManyRequests());
       return OnUser();
     }
-    // By now the answer may have come from another thread.
+    // Another thread may have completed the authentication by now.
     if (authentication_.exchange(Step::kWaiting) == Step::kDone) OnUser();
   }
 
  private:
-  // Refusals to impersonate have it whatever their code is, as with kube-apiserver.
+  // For all errors of impersonation, as in kube-apiserver.
   static http::Headers NoSniff() { return {{"x-content-type-options", "nosniff"}}; }
 
   enum class Step : std::uint8_t { kRunning, kWaiting, kDone, kGivenUp };
 
   void OnUser() {
-    if (!user_) return Refuse(user_.error());
-    if (!responder_->TakePlace(user_->name)) return Refuse(TooManyRequests());
+    if (!user_) return Reject(user_.error());
+    if (!responder_->TakePlace(user_->name)) return Reject(TooManyRequests());
     Result<std::optional<Impersonation>> taken =
         Impersonation::Take(&request_.headers, *user_, info_);
-    if (!taken) return Refuse(taken.error(), NoSniff());
+    if (!taken) return Reject(taken.error(), NoSniff());
     std::optional<Impersonation>& impersonation = *taken;
     if (!impersonation) return Authorize();
     impersonation_ = std::make_unique<Impersonation>(*std::move(impersonation));
@@ -316,9 +319,9 @@ class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
 
   void OnImpersonated() {
     user_ = impersonation_->TakeResult();
-    if (!user_) return Refuse(user_.error(), NoSniff());
-    // From here on the request is that of the impersonated user, also in the use of resources.
-    if (!responder_->TakePlace(user_->name)) return Refuse(TooManyRequests());
+    if (!user_) return Reject(user_.error(), NoSniff());
+    // From here on the request is that of the impersonated user, also for limits.
+    if (!responder_->TakePlace(user_->name)) return Reject(TooManyRequests());
     Authorize();
   }
 
@@ -329,16 +332,15 @@ class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
   }
 
   void OnDecision(const Decision& decision) {
-    if (!decision.allowed) return Refuse(ForbiddenStatus(*user_, info_, decision.reason));
-    if (info_.path == "/metrics" && info_.verb == "get")
-      return responder_->Send(door_->MetricsPage(request_));
+    if (!decision.allowed) return Reject(ForbiddenStatus(*user_, info_, decision.reason));
+    if (route_.stage == Stage::kMetrics) return responder_->Send(door_->MetricsPage(request_));
     if (HasBody(info_)) return ReadBody();
     Proceed();
   }
 
   void ReadBody() {
     responder_->ReadBody(
-        {.max_bytes = IsReview(info_) ? kMaxReviewBytes : kMaxRequestBytes,
+        {.max_bytes = route_.max_body_bytes,
          .reserve =
              [self = shared_from_this()](std::size_t bytes) {
                return self->responder_->ReserveBody(self->user_->name, bytes);
@@ -353,36 +355,33 @@ class FrontDoor::Admission : public std::enable_shared_from_this<Admission> {
     } else if (body.error().Is(StatusReason::kCancelled)) {
       return responder_->Forget();
     } else if (body.error().Is(StatusReason::kTooManyRequests)) {
-      return Refuse(TooManyRequests());
+      return Reject(TooManyRequests());
     } else if (body.error().Is(StatusReason::kTimeout)) {
-      return Refuse(BodyTooSlow());
+      return Reject(BodyTooSlow());
     } else {
-      // The Api refuses it, if nothing else is wrong with the request.
-      body_error_ = IsReview(info_) ? ReviewTooLarge() : TooLarge();
+      // The handler returns it after errors that upstream reports first.
+      body_error_ = BodyTooLarge(route_.max_body_bytes);
     }
     Proceed();
   }
 
   void Proceed() {
-    const bool is_review = IsReview(info_);
-    Call call{.request = std::move(request_),
-              .body_error = std::move(body_error_),
-              .info = std::move(info_),
-              .user = *std::move(user_),
-              .client_address = std::move(peer_.address)};
-    if (is_review)
-      return AnswerReview(std::make_shared<Exchange>(std::move(call), responder_),
-                          door_->authorizer(), door_->clock_.Now());
-    door_->api_->Handle(std::move(call), responder_);
+    AdmittedRequest admitted{.request = std::move(request_),
+                             .body_error = std::move(body_error_),
+                             .info = std::move(info_),
+                             .user = *std::move(user_),
+                             .client_address = std::move(peer_.address)};
+    door_->api_->Handle(std::move(admitted), responder_);
   }
 
-  void Refuse(const Status& status, http::Headers headers = {}) {
+  void Reject(const Status& status, http::Headers headers = {}) {
     SendStatus(request_, info_.query, status, *responder_, std::move(headers));
   }
 
   FrontDoor* const door_;
   http::Request request_;
   RequestInfo info_;
+  const Route route_;
   http::Peer peer_;
   const std::shared_ptr<CountedResponder> responder_;
   std::atomic<Step> authentication_{Step::kRunning};
@@ -455,10 +454,12 @@ void FrontDoor::Handle(http::Request request, const http::Peer& peer,
     }
     responder = AddHeaders(std::move(responder), std::move(cors));
   }
-  if (IsHealthPath(info.path))  // with any method, as kube-apiserver does
+  const Route route = Routes().Find(info);
+  if (route.stage == Stage::kHealth)
     return AnswerHealth(std::move(request), peer, std::move(info), std::move(responder));
   auto counted = std::make_shared<CountedResponder>(this, request, info, std::move(responder));
-  std::make_shared<Admission>(this, std::move(request), std::move(info), peer, std::move(counted))
+  std::make_shared<Admission>(this, std::move(request), std::move(info), route, peer,
+                              std::move(counted))
       ->Begin();
 }
 
@@ -479,7 +480,7 @@ void FrontDoor::AnswerHealth(http::Request request, const http::Peer& peer, Requ
                              std::shared_ptr<http::Responder> responder) const {
   if (FindParameter(info.query, "verbose") == nullptr)
     return responder->Send(Health(request, info, false));
-  // Kept until it is known who is asking.
+  // Kept until the user is authenticated.
   struct Probe {
     http::Request request;
     http::Peer peer;
@@ -498,11 +499,11 @@ http::Response FrontDoor::Health(const http::Request& request, const RequestInfo
     std::string_view name;
     bool ok;
   };
-  // That we answer at all is the first one.
+  // "ping" is ok if there is a response at all.
   std::vector<Check> checks = {{"ping", true}};
   const std::string_view root = std::string_view(info.path).substr(1, info.path.find('/', 1) - 1);
-  // A store that cannot write at the moment recovers by itself; starting anew would not
-  // help it, so it does not make the process look dead.
+  // A store that cannot write at the moment recovers by itself. A restart would not help, so
+  // liveness does not depend on it.
   if (root != "livez") checks.push_back({"store", store_->Health().ok()});
   if (root == "readyz") checks.push_back({"shutdown", !stopping_.load()});
 
@@ -510,7 +511,7 @@ http::Response FrontDoor::Health(const http::Request& request, const RequestInfo
   for (const auto& [name, value] : info.query)
     if (name == "exclude") excluded.push_back(value);
 
-  // /readyz/store asks for one check alone.
+  // /readyz/store runs one check.
   const std::string_view one =
       std::string_view(info.path).substr(std::min(info.path.size(), root.size() + 2));
   if (!one.empty()) {

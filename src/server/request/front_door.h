@@ -22,63 +22,63 @@
 
 namespace herald::server {
 
-// The FrontDoor stands between the connections and the Api. It decides by the head of a request
-// who sent it, whether they may, and whether there is room; only then it reads the body and passes
-// the request on. It counts what was answered, and it answers itself what concerns the running of
-// the server: health and metrics, and reviews of what users may do.
+// The FrontDoor is between the connections and the Api. By the head of a request it authenticates
+// the user, limits requests, and authorizes. Only then it reads the body and calls the Api. It
+// counts responses, and it serves health and metrics itself.
 //
-//   head -> [ health | who? -> room? -> as whom? -> may they? -> metrics | -> body ] -> Api
+//   head -> health, or
+//           authenticate -> limit -> impersonate -> authorize -> metrics, or
+//                                                                body -> Api
 //
-// So a client without credentials, or without the permission, cannot make the server buffer
-// anything. Requests in flight and bytes of bodies are shared among users (SharedBudget): one that
-// takes all it can get leaves as much for the others.
+// So a client without credentials or permission cannot make the server buffer anything. Requests in
+// flight and bytes of bodies are shared among users (SharedBudget): a user that takes as much as
+// possible leaves as much for the others.
 //
-// It also keeps the time: a request that is not a watch and has no answer by its deadline gets 504
-// Timeout. The work goes on and may still be done, as with kube-apiserver.
+// A request that is not a watch and has no response by its deadline gets 504 Timeout. The work goes
+// on and may still be done, as with kube-apiserver.
 //
-// /healthz, /livez and /readyz are open to everyone, because probes have no credentials; the
-// answer is "ok" and nothing more, unless `verbose` is asked for, which needs credentials.
+// /healthz, /livez and /readyz are open to everyone, because probes have no credentials. The
+// response is only "ok", unless the client asks for `verbose`, which needs credentials.
 //
 // Thread-safe.
 class FrontDoor {
  public:
   struct Options {
     const Clock* clock = nullptr;  // borrowed; null: SystemClock()
-    // Requests that are being read or answered, watches excluded; above it 429. One user gets at
-    // most half of them.
+    // Limit on requests that are being read or answered, without watches; beyond it 429. One user
+    // gets at most half of them.
     std::size_t max_requests_in_flight = 4000;
-    // Bytes of the bodies of these; above it 429. One user gets at most half of them.
+    // Limit on the bytes of their bodies; beyond it 429. One user gets at most half of them.
     std::size_t max_body_bytes_in_flight = std::size_t{256} * 1024 * 1024;
     // How long a request other than a watch may take; clients may ask for less (`timeout`).
     std::chrono::nanoseconds request_timeout = std::chrono::seconds(60);
-    // Where deadlines are kept. Borrowed; stopped before the FrontDoor goes. Null: there
-    // are none.
+    // Runs the timers of deadlines. Borrowed; stopped before the FrontDoor is destroyed. Null:
+    // there are no deadlines.
     Executor* executor = nullptr;
-    // Which pages of other servers may read responses.
+    // The origins whose pages may read responses.
     Cors cors{};
   };
 
-  // The store is borrowed and outlives the FrontDoor. Nobody is known and nobody may do
-  // anything until the two setters below have been called.
+  // The store is borrowed and outlives the FrontDoor. Every request is rejected until the two
+  // setters below have been called.
   FrontDoor(store::Store* store, Options options);
   ~FrontDoor();
   FrontDoor(const FrontDoor&) = delete;
   FrontDoor& operator=(const FrontDoor&) = delete;
 
-  // Both may be set again at any time; requests that came before are not affected.
+  // Both may be set again at any time. Earlier requests are not affected.
   void SetAuthenticators(Authenticators authenticators);
   void SetAuthorizer(std::shared_ptr<const Authorizer> authorizer);
 
-  // Whether the user may do that. For ApiOptions.
-  void Authorize(const User& user, const RequestInfo& request, Authorizer::Done done) const;
+  // The current authorizer. For ApiOptions.
+  std::shared_ptr<const Authorizer> authorizer() const;
 
-  // What authenticated and permitted requests are handed to; set once, before the first
-  // request. Borrowed.
+  // Serves the authorized requests. Set once, before the first request. Borrowed.
   void SetApi(Api* api);
-  // Called for what /metrics shows of connections. There may be requests already.
+  // Called for the metrics of connections. May be set while requests are served.
   void SetConnectionStats(std::function<http::ServerStats()> connections);
 
-  // From now on /readyz fails, so that load balancers look elsewhere.
+  // From now on /readyz fails, so that load balancers use other servers.
   void SetStopping();
 
   // The http::Handler.
@@ -94,7 +94,7 @@ class FrontDoor {
                     std::shared_ptr<http::Responder> responder) const;
   http::Response Health(const http::Request& request, const RequestInfo& info, bool verbose) const;
   http::Response MetricsPage(const http::Request& request) const;
-  std::shared_ptr<const Authorizer> authorizer() const;
+  void Authorize(const User& user, const RequestInfo& request, Authorizer::Done done) const;
   std::shared_ptr<const Authenticators> authenticators() const;
 
   store::Store* const store_;
@@ -107,7 +107,7 @@ class FrontDoor {
   Api* api_ = nullptr;
   std::atomic<bool> stopping_{false};
 
-  // Held only to copy or to replace what it guards.
+  // Held only to copy or replace the members below.
   mutable Mutex mu_;
   std::function<http::ServerStats()> connections_ GUARDED_BY(mu_);
   std::shared_ptr<const Authenticators> authenticators_ GUARDED_BY(mu_);

@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A store that takes its time: what it is asked waits until the test lets it go on.
+// A store that completes calls only in GoOn().
 class SlowStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -63,11 +63,11 @@ class FrontDoorTest : public testing::Test {
         "t,admin,,system:masters\nu,other,,system:masters\nn,nobody,\n", "tokens.csv"));
     door_.SetAuthenticators(std::move(authenticators));
     door_.SetApi(&api_);
-    store_.GoOn();  // what the Api does at the start
+    store_.GoOn();  // the Api's calls in its constructor
   }
   ~FrontDoorTest() override { store_.GoOn(); }
 
-  // Opens another door to the same server, for two administrators: tokens "t" and "u".
+  // Sets up a FrontDoor with two administrators, whose tokens are "t" and "u".
   void Prepare(FrontDoor& door) {
     Authenticators authenticators;
     authenticators.push_back(*MakeTokenAuthenticator(
@@ -106,11 +106,12 @@ class FrontDoorTest : public testing::Test {
   Api api_{&store_, [this] {
              ApiOptions options;
              options.clock = &clock_;
+             options.authorizer = [this] { return door_.authorizer(); };
              return options;
            }()};
 };
 
-TEST_F(FrontDoorTest, WhatHasNoAnswerAfterAMinuteIsATimeoutInUpstreamsWords) {
+TEST_F(FrontDoorTest, SendsUpstreamsTimeoutAfterAMinuteWithoutAResponse) {
   const Client read = Ask("GET", std::string(kEvents) + "/e", "",
                           {{"authorization", "Bearer t"}, {"audit-id", "mine"}});
   Advance(59s);
@@ -126,7 +127,7 @@ TEST_F(FrontDoorTest, WhatHasNoAnswerAfterAMinuteIsATimeoutInUpstreamsWords) {
             "\n");
   EXPECT_EQ(late->status(), 0) << "each request has its own time";
   store_.GoOn();
-  EXPECT_EQ(read->status(), 504) << "an answer that comes too late is dropped";
+  EXPECT_EQ(read->status(), 504) << "a late response is dropped";
   EXPECT_EQ(late->status(), 200);
   Advance(120s);
   EXPECT_EQ(late->status(), 200);
@@ -159,7 +160,7 @@ TEST_F(FrontDoorTest, ClientsMayAskForLessTimeButNotForMore) {
   for (const Client& client : {longer, none, negative}) EXPECT_EQ(client->status(), 504);
 }
 
-TEST_F(FrontDoorTest, ATimeThatIsNoneIsRefusedBeforeAnybodyAsksWhoItIs) {
+TEST_F(FrontDoorTest, RejectsAnInvalidTimeoutBeforeAuthentication) {
   const Client client = Ask("GET", std::string(kEvents) + "?timeout=soon", "", {});
   EXPECT_EQ(client->status(), 400);
   EXPECT_NE(client->body().find("invalid timeout specified in the request URL - time: invalid "
@@ -208,7 +209,7 @@ TEST_F(FrontDoorTest, AnImpersonatedUserHasNoPermissionsOfTheRequestor) {
       << "only who is authenticated may ask";
 }
 
-TEST_F(FrontDoorTest, OnlyWhoMayImpersonateDoes) {
+TEST_F(FrontDoorTest, ImpersonationNeedsAPermission) {
   const Client client =
       Ask("GET", std::string(kEvents), "",
           {{"authorization", "Bearer n"}, {"impersonate-user", "x"}, {"impersonate-group", "y"}});
@@ -218,7 +219,7 @@ TEST_F(FrontDoorTest, OnlyWhoMayImpersonateDoes) {
       << client->body();
 }
 
-// Decides when the test says so.
+// An authorizer that decides when the test says so.
 class LateAuthorizer final : public Authorizer {
  public:
   void Authorize(const User& user, const RequestInfo& request, Done done) const override {
@@ -266,9 +267,9 @@ TEST_F(FrontDoorTest, AnswersBrowsersOfAllowedOriginsOnly) {
   EXPECT_EQ(preflight->status(), 204) << "a preflight has no credentials";
   EXPECT_EQ(preflight->header("access-control-allow-origin"), "https://ui");
   EXPECT_EQ(preflight->header("cache-control"), "no-cache, private");
-  const Client refused = ask("GET", std::string(kEvents), "https://ui");
-  EXPECT_EQ(refused->status(), 401);
-  EXPECT_EQ(refused->header("access-control-allow-origin"), "https://ui");
+  const Client rejected = ask("GET", std::string(kEvents), "https://ui");
+  EXPECT_EQ(rejected->status(), 401);
+  EXPECT_EQ(rejected->header("access-control-allow-origin"), "https://ui");
   EXPECT_EQ(ask("GET", "/livez", "https://ui")->header("access-control-allow-origin"),
             "https://ui");
   const Client foreign = ask("OPTIONS", std::string(kEvents), "https://evil");
@@ -285,7 +286,7 @@ TEST_F(FrontDoorTest, WatchesHaveNoDeadline) {
   api_.Stop();
 }
 
-TEST_F(FrontDoorTest, TheBodyOfARequestThatIsRefusedByItsHeadIsNotRead) {
+TEST_F(FrontDoorTest, DoesNotReadTheBodyOfARejectedRequest) {
   const Client unknown = Ask("POST", std::string(kEvents), kEvent, {});
   EXPECT_EQ(unknown->status(), 401);
   EXPECT_FALSE(unknown->asked_for_body());
@@ -297,7 +298,7 @@ TEST_F(FrontDoorTest, TheBodyOfARequestThatIsRefusedByItsHeadIsNotRead) {
   EXPECT_FALSE(read->asked_for_body()) << "a GET has no body that means anything";
 }
 
-TEST_F(FrontDoorTest, ABodyThatIsTooLargeIsRefusedInUpstreamsWords) {
+TEST_F(FrontDoorTest, RejectsATooLargeBodyWithUpstreamsMessage) {
   const Client client = Ask("POST", std::string(kEvents), std::string(3 * 1024 * 1024 + 1, ' '));
   EXPECT_EQ(client->status(), 413);
   EXPECT_EQ(client->header("content-type"), "application/json");
@@ -350,7 +351,7 @@ TEST_F(FrontDoorTest, OneUserLeavesRoomForTheBodiesOfOthers) {
   store_.GoOn();
 }
 
-// Decides when the test says so, on a thread of the test's choice.
+// An authenticator that decides when the test says so, on any thread.
 class LateAuthenticator final : public Authenticator {
  public:
   explicit LateAuthenticator(std::vector<Done>* waiting) : waiting_(waiting) {}
@@ -383,7 +384,7 @@ class LateFrontDoorTest : public FrontDoorTest {
   std::vector<Authenticator::Done> waiting_;
 };
 
-TEST_F(LateFrontDoorTest, ABodyWaitsUntilItIsKnownWhoSendsIt) {
+TEST_F(LateFrontDoorTest, DoesNotReadTheBodyBeforeAuthenticationIsDone) {
   const Client known = Post("10.0.0.1:1000");
   const Client unknown = Post("10.0.0.1:1001");
   ASSERT_EQ(waiting_.size(), 2U);
@@ -399,7 +400,7 @@ TEST_F(LateFrontDoorTest, ABodyWaitsUntilItIsKnownWhoSendsIt) {
   EXPECT_EQ(known->status(), 201);
 }
 
-TEST_F(LateFrontDoorTest, OneMachineLeavesRoomForOthersWhileItIsNotKnownWhoAsks) {
+TEST_F(LateFrontDoorTest, LimitsRequestsPerAddressUntilAuthenticationIsDone) {
   std::vector<Client> flood;
   for (int i = 0; i < 6; ++i) flood.push_back(Post(std::string("10.0.0.1:") + std::to_string(i)));
   EXPECT_EQ(flood[4]->status(), 0);

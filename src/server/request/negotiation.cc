@@ -20,7 +20,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-// Cuts off what stands before the separator, and the separator.
+// Removes and returns the part before the separator; also removes the separator.
 std::string_view TakeUpTo(char separator, std::string_view* text) {
   const std::size_t end = std::min(text->find(separator), text->size());
   const std::string_view part = text->substr(0, end);
@@ -51,7 +51,7 @@ struct Clause {
   int wildcards() const { return (type == "*" ? 2 : 0) + (subtype == "*" ? 1 : 0); }
 };
 
-// A header can be long and must not cost much: nobody needs more than this.
+// A limit on the work for a long header. No client needs more clauses.
 constexpr std::size_t kMaxClauses = 64;
 
 std::vector<Clause> ParseAccept(std::string_view header) {
@@ -91,8 +91,8 @@ std::vector<Clause> ParseAccept(std::string_view header) {
   return clauses;
 }
 
-// Reads what a clause asks to be made of the answer; false where that is not on offer.
-bool ReadShape(const Clause& clause, MediaType media, const Offer& offer, Representation* out) {
+// Reads the shape that a clause asks for. False if it is not offered.
+bool ReadShape(const Clause& clause, MediaType media, const Offer& offer, ResponseFormat* out) {
   const std::string_view as = clause.parameter("as");
   const std::string_view group = clause.parameter("g");
   const std::string_view version = clause.parameter("v");
@@ -119,13 +119,13 @@ bool IsOffered(MediaType media, const Offer& offer) {
          (media == MediaType::kProtobuf && offer.protobuf);
 }
 
-// Whoever reads with their eyes: upstream knows these by their names.
-bool IsPerson(std::string_view user_agent) {
+// The user agents for which upstream indents JSON.
+bool IsReadByPeople(std::string_view user_agent) {
   return user_agent.starts_with("curl") || user_agent.starts_with("Wget") ||
          user_agent.starts_with("Mozilla/5.0");
 }
 
-// As Go's strconv.ParseBool: what it does not know is no.
+// As Go's strconv.ParseBool; unknown strings are false.
 bool IsGoTrue(std::string_view text) {
   constexpr std::array<std::string_view, 6> kTrue = {"1", "t", "T", "true", "TRUE", "True"};
   return std::ranges::find(kTrue, text) != kTrue.end();
@@ -134,10 +134,10 @@ bool IsGoTrue(std::string_view text) {
 bool WantsPretty(const http::Headers& headers, const http::Query& query) {
   const std::string* const pretty = FindParameter(query, "pretty");
   if (pretty != nullptr && !pretty->empty()) return IsGoTrue(*pretty);
-  return IsPerson(headers.Get("user-agent"));
+  return IsReadByPeople(headers.Get("user-agent"));
 }
 
-// The header without what follows a semicolon, in lower case.
+// The Content-Type without its parameters, in lower case.
 std::string BareContentType(const http::Headers& headers) {
   std::string_view rest = headers.Get("content-type");
   std::string type(Trim(TakeUpTo(';', &rest)));
@@ -159,19 +159,19 @@ std::string_view MediaTypeName(MediaType media) {
   return {};
 }
 
-std::optional<Representation> Negotiate(const http::Headers& headers, const http::Query& query,
+std::optional<ResponseFormat> Negotiate(const http::Headers& headers, const http::Query& query,
                                         const Offer& offer) {
   const bool pretty = WantsPretty(headers, query);
   const std::string_view accept = headers.Get("accept");
-  if (accept.empty()) return Representation{.pretty = pretty};
-  // By far the most common, and not worth a vector.
-  if (accept == "application/json") return Representation{.pretty = pretty};
+  if (accept.empty()) return ResponseFormat{.pretty = pretty};
+  // The most common header, without the cost of parsing.
+  if (accept == "application/json") return ResponseFormat{.pretty = pretty};
   for (const Clause& clause : ParseAccept(accept)) {
     for (const MediaType media : kMediaTypes) {
       if (!IsOffered(media, offer) || !clause.Matches(MediaTypeName(media))) continue;
       const std::string_view stream = clause.parameter("stream");
       if (!stream.empty() && stream != "watch") continue;
-      Representation found{.media = media};
+      ResponseFormat found{.media = media};
       if (!ReadShape(clause, media, offer, &found)) continue;
       found.pretty = pretty || clause.parameter("pretty") == "1";
       return found;

@@ -17,47 +17,48 @@ enum class MediaType : std::uint8_t { kJson, kYaml, kProtobuf };
 // "application/json"
 std::string_view MediaTypeName(MediaType media);
 
-// What an answer is made into. An ordinary value.
+// How the object of a response is transformed.
 enum class Shape : std::uint8_t {
   kPlain,
   kTable,            // as=Table
   kPartialMetadata,  // as=PartialObjectMetadata, or as=PartialObjectMetadataList
 };
-struct Representation {
+// How a response is encoded. An ordinary value.
+struct ResponseFormat {
   MediaType media = MediaType::kJson;
   Shape shape = Shape::kPlain;
-  bool list_named = false;  // kPartialMetadata was asked for under the name of the list
+  bool list_named = false;  // kPartialMetadata was requested as PartialObjectMetadataList
   MetaVersion meta_version = MetaVersion::kV1;
   bool pretty = false;
 
-  bool operator==(const Representation&) const = default;
+  bool operator==(const ResponseFormat&) const = default;
 };
 
-// What an endpoint can answer with.
+// The formats that a handler can respond with.
 struct Offer {
-  bool shapes = false;  // tables and metadata alone; else clauses that ask for them are skipped
+  bool shapes = false;  // tables and partial metadata; if false, clauses with them are skipped
   bool yaml = true;
   bool protobuf = true;
 };
 
-// Reads the Accept header as kube-apiserver does: clauses by their q, the specific ones
-// before wildcards, each against JSON, YAML and protobuf in that order; a clause that asks
-// for a conversion that is not on offer is passed over. Nothing where no clause is left.
-std::optional<Representation> Negotiate(const http::Headers& headers, const http::Query& query,
+// Reads the Accept header as kube-apiserver does: clauses are sorted by q, specific ones before
+// wildcards, and each is compared with JSON, YAML and protobuf in that order. A clause with a shape
+// that is not offered is skipped. Nothing if no clause matches.
+std::optional<ResponseFormat> Negotiate(const http::Headers& headers, const http::Query& query,
                                         const Offer& offer);
 
-// A coarser look that comes first, as upstream's router does it: whether any of the offered
-// types is named at all, or */*. Nothing else counts, not even application/*.
+// The check of upstream's router, which comes first: whether the header has one of the offered
+// types or */*. Nothing else counts, not even application/*.
 bool Accepts(const http::Headers& headers, const Offer& offer);
 
-// The media types on offer, as a refusal lists them.
+// The offered media types, for error messages.
 std::string OfferedTypes(const Offer& offer);
 
-// What a body is written in. JSON where the header is missing; nothing where it is not known.
+// The media type of a body: JSON if the header is missing, nothing if it is unknown.
 std::optional<MediaType> BodyMediaType(const http::Headers& headers);
 std::optional<PatchType> BodyPatchType(const http::Headers& headers);
 
-// Which document of aggregated discovery the client prefers to the plain one, if any.
+// Whether the client prefers aggregated discovery to the plain documents.
 bool PrefersAggregatedDiscovery(const http::Headers& headers);
 
 }  // namespace herald::server

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Offer kAll{.shapes = true};
 
-std::optional<Representation> Accepting(std::string_view accept, const Offer& offer = kAll) {
+std::optional<ResponseFormat> Accepting(std::string_view accept, const Offer& offer = kAll) {
   return Negotiate({{"accept", std::string(accept)}}, {}, offer);
 }
 
@@ -46,7 +46,7 @@ TEST(NegotiationTest, ChoosesWhatKubernetesWouldChoose) {
        MetaVersion::kV1Beta1},
       {"application/yaml;as=Table;v=v1;g=meta.k8s.io", MediaType::kYaml, Shape::kTable},
       {kMetadataClient, MediaType::kProtobuf, Shape::kPartialMetadata},
-      // Not on offer, hence passed over.
+      // Not offered, so it is skipped.
       {"application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json",
        MediaType::kJson},
       {"application/json;as=Table;v=v2;g=meta.k8s.io,application/yaml", MediaType::kYaml},
@@ -55,7 +55,7 @@ TEST(NegotiationTest, ChoosesWhatKubernetesWouldChoose) {
   };
   for (const Scenario& scenario : scenarios) {
     SCOPED_TRACE(scenario.accept);
-    const std::optional<Representation> found = Accepting(scenario.accept);
+    const std::optional<ResponseFormat> found = Accepting(scenario.accept);
     if (!found) FAIL();
     EXPECT_EQ(found->media, scenario.media);
     EXPECT_EQ(found->shape, scenario.shape);
@@ -63,15 +63,15 @@ TEST(NegotiationTest, ChoosesWhatKubernetesWouldChoose) {
   }
 }
 
-TEST(NegotiationTest, FindsNothingWhereNothingIsAcceptable) {
+TEST(NegotiationTest, ReturnsNothingIfNoMediaTypeIsAcceptable) {
   for (const std::string_view accept :
        {"text/html", "application/cbor", "application/json;as=Table;v=v1;g=example.com", "/", ",,",
         "application/json;stream=other", "Application/JSON"}) {
     EXPECT_FALSE(Accepting(accept)) << accept;
   }
-  // Answers that are no objects cannot be made into tables.
+  // Responses that are not objects cannot be sent as tables.
   EXPECT_FALSE(Accepting("application/json;as=Table;v=v1;g=meta.k8s.io", Offer()));
-  EXPECT_EQ(Accepting(kKubectlGet, Offer()).value_or(Representation{.shape = Shape::kTable}).shape,
+  EXPECT_EQ(Accepting(kKubectlGet, Offer()).value_or(ResponseFormat{.shape = Shape::kTable}).shape,
             Shape::kPlain);
 }
 
@@ -80,7 +80,7 @@ TEST(NegotiationTest, IndentsForPeople) {
     http::Query query;
     if (!parameter.empty()) query.emplace_back("pretty", parameter);
     return Negotiate({{"user-agent", std::move(agent)}}, query, kAll)
-        .value_or(Representation())
+        .value_or(ResponseFormat())
         .pretty;
   };
   EXPECT_TRUE(pretty("curl/8.0", ""));
@@ -91,10 +91,10 @@ TEST(NegotiationTest, IndentsForPeople) {
   EXPECT_TRUE(pretty("kubectl/v1.32", "1"));
   EXPECT_TRUE(pretty("kubectl/v1.32", "true"));
   EXPECT_FALSE(pretty("kubectl/v1.32", "yes"));
-  EXPECT_TRUE(Accepting("application/json;pretty=1").value_or(Representation()).pretty);
+  EXPECT_TRUE(Accepting("application/json;pretty=1").value_or(ResponseFormat()).pretty);
 }
 
-TEST(NegotiationTest, TheRouterKnowsWholeNamesOnly) {
+TEST(NegotiationTest, TheRouterComparesCompleteMediaTypesOnly) {
   const auto accepts = [](std::string accept) {
     return Accepts({{"accept", std::move(accept)}}, Offer());
   };
@@ -119,7 +119,7 @@ TEST(NegotiationTest, ReadsTheTypeOfABody) {
   EXPECT_EQ(BodyPatchType({{"content-type", "application/json"}}), std::nullopt);
 }
 
-TEST(NegotiationTest, AggregatedDiscoveryIsForThoseWhoPreferIt) {
+TEST(NegotiationTest, AggregatedDiscoveryIsSentToClientsThatPreferIt) {
   const auto prefers = [](std::string accept) {
     return PrefersAggregatedDiscovery({{"accept", std::move(accept)}});
   };

@@ -46,17 +46,17 @@ std::string_view VerbOf(std::string_view method) {
   return "";
 }
 
-// Only what can be a segment of a path counts as a name.
+// Only a valid segment of a path can be a name.
 bool IsPathSegment(std::string_view name) {
   return name != "." && name != ".." && name.find_first_of("/%") == std::string_view::npos;
 }
 
-// A list may ask for one name, and may be a watch.
+// A list may select one name, and may be a watch.
 void RefineList(RequestInfo* info) {
   info->verb = IsSet(info->query, "watch") ? "watch" : "list";
   const std::string* const selector = FindParameter(info->query, "fieldSelector");
   if (selector == nullptr) return;
-  // The two APIs share the one field that matters here.
+  // Both spellings have metadata.name, but each rejects the other's fields.
   const Result<FieldSelector> fields = FieldSelector::Parse(*selector, EventApi::kCoreV1);
   const Result<FieldSelector> other = FieldSelector::Parse(*selector, EventApi::kEventsV1);
   const std::string* name = nullptr;
@@ -109,7 +109,7 @@ RequestInfo ParseRequestInfo(std::string_view method, std::string_view target) {
 
   if (parts[0] == "namespaces" && parts.size() > 1) {
     info.namespace_ = parts[1];
-    // A namespace is an object, too, and these are its own.
+    // A namespace is an object, too, and these are its subresources.
     if (parts.size() > 2 && parts[2] != "status" && parts[2] != "finalize") {
       parts = parts.subspan(2);
     }
@@ -120,6 +120,7 @@ RequestInfo ParseRequestInfo(std::string_view method, std::string_view target) {
     info.name_in_path = true;
   }
   if (parts.size() > 2 && verb != "proxy") info.subresource = parts[2];
+  info.has_trailing_segments = parts.size() > 3;
 
   if (info.name.empty() && info.verb == "get") RefineList(&info);
   if (info.name.empty() && info.verb == "delete") info.verb = "deletecollection";

@@ -20,7 +20,7 @@ struct Scenario {
   std::string_view name;
 };
 
-// As upstream's own test has it (requestinfo_test.go), for what is served here.
+// Upstream's test (requestinfo_test.go) with the resources of this server.
 constexpr Scenario kScenarios[] = {
     {"GET", "/", "get", false, "", "", "", "", "", ""},
     {"GET", "/version", "get", false, "", "", "", "", "", ""},
@@ -55,7 +55,7 @@ constexpr Scenario kScenarios[] = {
     {"GET", "/api/v1/watch/events", "watch", true, "", "v1", "", "events", "", ""},
     {"GET", "/api/v1/watch/namespaces/a/events/x", "watch", true, "", "v1", "a", "events", "", "x"},
     {"GET", "/apis/events.k8s.io/v1/watch", "get", false, "", "", "", "", "", ""},
-    // A list of one name is about that name.
+    // A list that selects one name has that name.
     {"GET", "/api/v1/namespaces/a/events?fieldSelector=metadata.name%3Dx", "list", true, "", "v1",
      "a", "events", "", "x"},
     {"GET", "/api/v1/namespaces/a/events?fieldSelector=metadata.name%3Dx&watch=1", "watch", true,
@@ -66,12 +66,12 @@ constexpr Scenario kScenarios[] = {
      "a", "events", "", ""},
     {"GET", "/api/v1/namespaces/a/events?fieldSelector=nonsense", "list", true, "", "v1", "a",
      "events", "", ""},
-    // Escapes are undone before the path is taken apart.
+    // The path is decoded before it is split.
     {"GET", "/api/v1/namespaces/a/events/x%20y", "get", true, "", "v1", "a", "events", "", "x y"},
     {"GET", "/api/v1/namespaces/a/events/x%zz", "get", true, "", "v1", "a", "events", "", "x%zz"},
 };
 
-TEST(RequestInfoTest, ReadsOffWhatARequestIsAbout) {
+TEST(RequestInfoTest, ParsesVerbsResourcesAndNames) {
   for (const Scenario& scenario : kScenarios) {
     SCOPED_TRACE(std::string(scenario.method) + " " + std::string(scenario.target));
     const RequestInfo info = ParseRequestInfo(scenario.method, scenario.target);

@@ -31,7 +31,7 @@ std::string Parameter(const http::Query& query, std::string_view name) {
   return value != nullptr ? *value : std::string();
 }
 
-// What Go's strconv says of a number it cannot read.
+// The error of Go's strconv for an invalid number.
 Status NotANumber(std::string_view function, std::string_view text, bool out_of_range) {
   return BadRequest(fmt::format("strconv.{}: parsing {}: {}", function, Quoted(text),
                                 out_of_range ? "value out of range" : "invalid syntax"));
@@ -41,7 +41,7 @@ template <typename T>
 Result<T> ParseNumber(std::string_view function, std::string_view text) {
   T value = 0;
   std::string_view digits = text;
-  // Go takes a plus; from_chars does not.
+  // Go accepts a plus; from_chars does not.
   if (std::is_signed_v<T> && digits.starts_with('+')) digits.remove_prefix(1);
   const char* const end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, value);
@@ -51,7 +51,7 @@ Result<T> ParseNumber(std::string_view function, std::string_view text) {
   return value;
 }
 
-// An empty value of an integer counts as none, as with Kubernetes' converters.
+// An empty integer counts as missing, as in Kubernetes' converters.
 Status ReadInteger(const http::Query& query, std::string_view name,
                    std::optional<std::int64_t>* out) {
   const std::string* const text = FindParameter(query, name);
@@ -68,7 +68,7 @@ std::optional<bool> ReadBool(const http::Query& query, std::string_view name) {
   return IsTrue(*text);
 }
 
-// Collects what is wrong with the options of one request, and words the refusal.
+// Collects the errors in the options of one request and formats them as one Status.
 class OptionErrors {
  public:
   void Forbidden(std::string_view field, std::string_view why) {
@@ -86,7 +86,7 @@ class OptionErrors {
         fmt::format("Too long: may not be more than {} bytes", max_bytes));
   }
 
-  // The refusal of options of that kind; ok where nothing was wrong.
+  // The error for options of this kind; ok if there was none.
   Status ToStatus(std::string_view kind) && {
     if (causes_.empty()) return Status();
     std::string message = fmt::format("{}.meta.k8s.io \"\" is invalid: ", kind);
@@ -165,21 +165,22 @@ void CheckDryRun(const std::vector<std::string>& dry_run, OptionErrors* errors) 
   }
 }
 
-// A moment, or how long ago it was.
+// A time, or a duration before now.
 Result<std::optional<Timestamp>> ReadMoment(const http::Query& query, std::string_view name,
                                             WallTime now) {
   const std::string* const text = FindParameter(query, name);
   if (text == nullptr || text->empty()) return std::optional<Timestamp>();
   if (const auto ago = ParseDuration(*text)) {
     if (ago->count() < 0) {
-      return BadRequest(fmt::format("{}: {} lies in the future", name, Quoted(*text)));
+      return BadRequest(
+          fmt::format("invalid {} {}: must not be in the future", name, Quoted(*text)));
     }
     return std::optional<Timestamp>(Timestamp(now - *ago));
   }
   const Result<Time> time = Time::Parse(*text);
   if (!time) {
     return BadRequest(
-        fmt::format("{}: {} is neither a duration such as 2h nor a time such as "
+        fmt::format("invalid {} {}: must be a duration such as 2h or a time such as "
                     "2006-01-02T15:04:05Z",
                     name, Quoted(*text)));
   }
@@ -195,8 +196,7 @@ Status ReadOwnOptions(const http::Query& query, WallTime now, ListOptions* optio
   options->until = *until;
   const std::string sort = Parameter(query, "sortBy");
   if (!sort.empty() && sort != "lastOccurrence") {
-    return BadRequest(
-        fmt::format("sortBy: {} is not supported, only \"lastOccurrence\"", Quoted(sort)));
+    return BadRequest(fmt::format("invalid sortBy {}: must be \"lastOccurrence\"", Quoted(sort)));
   }
   options->by_last_occurrence = !sort.empty();
   return Status();

@@ -16,14 +16,13 @@
 
 namespace herald::server {
 
-// The parameters of requests, read from the query as Kubernetes reads them: parameters
-// that nobody knows are passed over, of a repeated one the first counts, and what cannot be
-// understood is refused in Kubernetes' words (kBadRequest where it cannot be read,
-// kInvalid where it makes no sense).
+// The parameters of requests, read from the query as Kubernetes reads them: unknown parameters are
+// ignored, the first of a repeated parameter counts, and errors have Kubernetes' messages
+// (kBadRequest if a value cannot be parsed, kInvalid if it is not allowed).
 
 // The first value, or null.
 const std::string* FindParameter(const http::Query& query, std::string_view name);
-// True where it is there and neither "0" nor "false": `?watch` alone is a yes.
+// True if it is present and neither "0" nor "false": `?watch` alone is true.
 bool IsSet(const http::Query& query, std::string_view name);
 
 // For lists, watches and the deletion of collections.
@@ -39,8 +38,8 @@ struct ListOptions {
   std::int64_t limit = 0;
   std::string continue_{};
 
-  // Herald's own: only events that last occurred at or after `since` and before
-  // `until`, and whether the latest comes first instead of the order of the names.
+  // Herald's own: only events that last occurred at or after `since` and before `until`, and
+  // whether the list begins with the latest instead of being sorted by name.
   std::optional<Timestamp> since{};
   std::optional<Timestamp> until{};
   bool by_last_occurrence = false;
@@ -48,12 +47,11 @@ struct ListOptions {
   bool selects_by_time() const { return since.has_value() || until.has_value(); }
 };
 
-// `force_watch` is for the URLs that mean a watch without saying so in the query. `now` is
-// what durations count back from.
+// `force_watch` is for paths that are watches without ?watch. Durations are relative to `now`.
 Result<ListOptions> ParseListOptions(const http::Query& query, EventApi api, bool force_watch,
                                      WallTime now);
 
-// How members that events do not have are taken (fieldValidation).
+// How unknown and duplicate members are handled (fieldValidation).
 enum class FieldValidation : std::uint8_t { kIgnore, kWarn, kStrict };
 
 // For POST, PUT and PATCH; `kind` is "CreateOptions", "UpdateOptions" or "PatchOptions".
@@ -65,14 +63,14 @@ Result<WriteOptions> ParseWriteOptions(const http::Query& query, std::string_vie
 
 // For DELETE without a body.
 Result<DeleteOptions> ParseDeleteOptions(const http::Query& query);
-// Whether they make sense, wherever they came from.
+// Validates options from the query or from a body.
 Status CheckDeleteOptions(const DeleteOptions& options);
 
-// How long the client is ready to wait (`timeout`); nothing where it does not say.
+// How long the client waits at most (`timeout`), if it is given.
 Result<std::optional<std::chrono::nanoseconds>> ParseTimeout(const http::Query& query);
 
-// A version of the wire as the store's number. An error tells what is wrong with it in Go's
-// words, for callers to put their own around.
+// A resource version as the store's revision. The error is that of Go's strconv; callers add their
+// own prefix.
 Result<std::uint64_t> ParseResourceVersion(std::string_view text);
 
 }  // namespace herald::server

@@ -28,9 +28,9 @@ TEST(RequestOptionsTest, ReadsAList) {
   EXPECT_FALSE(options->watch);
 }
 
-TEST(RequestOptionsTest, NoLimitBelowZero) { EXPECT_EQ(List("limit=-3")->limit, 0); }
+TEST(RequestOptionsTest, ANegativeLimitIsNoLimit) { EXPECT_EQ(List("limit=-3")->limit, 0); }
 
-TEST(RequestOptionsTest, ReadsTimesAsMomentsAndAsDurations) {
+TEST(RequestOptionsTest, ReadsTimesAndDurationsBeforeNow) {
   const Result<ListOptions> options =
       List("since=2h&until=2023-11-14T22:00:00Z&sortBy=lastOccurrence");
   ASSERT_TRUE(options);
@@ -39,7 +39,7 @@ TEST(RequestOptionsTest, ReadsTimesAsMomentsAndAsDurations) {
   EXPECT_TRUE(options->by_last_occurrence);
 }
 
-TEST(RequestOptionsTest, RefusesWithTheRightCode) {
+TEST(RequestOptionsTest, RejectsInvalidOptionsWithTheRightCode) {
   struct Scenario {
     std::string_view query;
     int code;
@@ -67,9 +67,9 @@ TEST(RequestOptionsTest, RefusesWithTheRightCode) {
        "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: "
        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"},
       {"since=yesterday", 400,
-       "since: \"yesterday\" is neither a duration such as 2h nor a time such as "
+       "invalid since \"yesterday\": must be a duration such as 2h or a time such as "
        "2006-01-02T15:04:05Z"},
-      {"sortBy=name", 400, "sortBy: \"name\" is not supported, only \"lastOccurrence\""},
+      {"sortBy=name", 400, "invalid sortBy \"name\": must be \"lastOccurrence\""},
   };
   for (const Scenario& scenario : scenarios) {
     SCOPED_TRACE(scenario.query);

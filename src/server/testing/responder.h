@@ -13,11 +13,11 @@
 
 namespace herald::server {
 
-// A Responder for tests: keeps what it is told, and plays a client that reads only when
-// the test says so. Thread-safe.
+// A Responder for tests: keeps the response, and simulates a client that reads only when the test
+// says so. Thread-safe.
 class TestResponder final : public http::Responder {
  public:
-  // With the body of the request, which arrives as soon as it is asked for.
+  // `request_body` arrives as soon as it is read.
   explicit TestResponder(std::string request_body = {}) : request_body_(std::move(request_body)) {}
 
   void ReadBody(http::BodyReader reader) override {
@@ -75,12 +75,12 @@ class TestResponder final : public http::Responder {
     closed_ = std::move(closed);
   }
 
-  // The client stops to read, and goes on.
+  // The client stops reading until ReadAll().
   void StopReading() {
     MutexLock lock(mu_);
     reads_ = false;
   }
-  // As if other streams had come to the connection.
+  // As if the connection had more streams.
   void SetFairShare(std::size_t bytes) {
     MutexLock lock(mu_);
     fair_share_ = bytes;
@@ -103,7 +103,7 @@ class TestResponder final : public http::Responder {
     if (closed) closed();
   }
 
-  // 0 before there is an answer.
+  // 0 before there is a response.
   int status() const {
     MutexLock lock(mu_);
     return head_ ? head_->status : 0;
@@ -124,12 +124,12 @@ class TestResponder final : public http::Responder {
     MutexLock lock(mu_);
     return aborted_;
   }
-  // How many times something was written after Start().
+  // The number of writes after Start().
   std::size_t pieces() const {
     MutexLock lock(mu_);
     return pieces_;
   }
-  // Waits for an answer that comes from another thread.
+  // Waits for a response from another thread.
   void WaitForEnd() {
     MutexLock lock(mu_);
     changed_.Wait(lock, [this]() REQUIRES(mu_) { return ended_; });

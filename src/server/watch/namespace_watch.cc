@@ -13,15 +13,15 @@
 namespace herald::server {
 namespace {
 
-// Changes that are taken from the store at once.
+// Changes that are taken from the store at a time.
 constexpr std::size_t kBatch = 1024;
 
 struct Watcher {
   NamespaceWatches::Request request;
   std::shared_ptr<http::Responder> responder;
   SteadyTime deadline;
-  bool has_head = false;   // frames may follow
-  bool has_begun = false;  // it has been sent what there is
+  bool has_head = false;   // the head of the response was sent
+  bool has_begun = false;  // the existing namespaces were sent
   bool needs_columns = false;
 };
 
@@ -42,7 +42,7 @@ std::string Frame(std::string_view type, const NamespaceInfo& info, store::Revis
   return Framed(std::move(frame), form);
 }
 
-// A frame for all watchers whom it concerns.
+// A frame for all watchers that select its namespace.
 struct News {
   std::string_view type;
   NamespaceInfo info;
@@ -84,7 +84,7 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
         parts.retry_after = kRetryInterval;
         return Status(std::move(parts));
       }
-      // Before it can be reported that the client has gone, or that the server stops.
+      // Before the connection can report that the client has disconnected, or the server stops.
       watchers_.push_back(watcher);
     }
     start();
@@ -106,7 +106,7 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
     return Status();
   }
 
-  // When it returns, nothing that was borrowed is used any more.
+  // After it returns, the borrowed objects are no longer used.
   void Stop() {
     std::vector<std::shared_ptr<Watcher>> watchers;
     {
@@ -120,8 +120,8 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
   }
 
  private:
-  // Everything that is called by the store or the executor, and so may come after Stop(), does its
-  // work inside one of these.
+  // Callbacks of the store and the executor may come after Stop(), so they do their work while they
+  // hold one of these.
   class Inside {
    public:
     explicit Inside(State* state) : state_(state) {
@@ -143,7 +143,7 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
     State* const state_;
     bool entered_ = false;
   };
-  // Runs `work` unless it is too late.
+  // Runs `work`, unless Stop() was called.
   template <typename Work>
   static void Enter(const std::weak_ptr<State>& self, Work&& work) {
     const auto state = self.lock();
@@ -158,13 +158,13 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
     if (watchers_.empty() && !busy_) Rest();
   }
 
-  // Nobody watches.
+  // Called when no watcher is left.
   void Rest() REQUIRES(mu_) {
     watch_.reset();
     known_.clear();
   }
 
-  // A turn comes soon.
+  // Schedules a turn.
   void Wake() {
     executor_->Post([self = weak_from_this()] { Enter(self, [](State& state) { state.Turn(); }); });
   }
@@ -222,8 +222,8 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
     if (more) Wake();
   }
 
-  // Reads which namespaces there are and watches from there on. What has changed since an earlier
-  // watch, whose history was lost, is sent.
+  // Reads the namespaces and watches from that revision on. If an earlier watch fell out of the
+  // watch window, sends the difference.
   void Sync() {
     namespaces_->Read([self = weak_from_this()](const Result<NamespaceList>& list) {
       Enter(self, [&](State& state) { list ? state.Synced(*list) : state.RetryLater(); });
@@ -266,7 +266,7 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
     watching ? TakeChanges() : RetryLater();
   }
 
-  // Sends new watchers what is there.
+  // Sends the existing namespaces to new watchers.
   void Begin() {
     std::vector<std::pair<std::shared_ptr<Watcher>, std::string>> frames;
     {
@@ -327,7 +327,7 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
     Check(std::move(questionable), revision, more);
   }
 
-  // Looks at one namespace after the other.
+  // Checks one namespace after the other.
   void Check(std::vector<std::string> names, store::Revision revision, bool more) {
     if (names.empty()) return EndTurn(more);
     store::Query query;
@@ -338,11 +338,11 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
     store_->Read(std::move(query), [self = weak_from_this(), names = std::move(names), revision,
                                     more](const Result<store::Page>& page) mutable {
       Enter(self, [&](State& state) {
-        // What was asked for is too old: the whole has to be read again.
+        // The revision is too old: all namespaces must be read again.
         if (!page) return state.Resync();
         if (page->entries.empty()) state.Gone(names.back(), revision);
         names.pop_back();
-        // Not from here, because the store may call back before its own call returns.
+        // Posted, because the store may call back before its own call returns.
         state.executor_->Post([self, names = std::move(names), revision, more]() mutable {
           Enter(self, [&](State& next) { next.Check(std::move(names), revision, more); });
         });
@@ -375,7 +375,7 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
     return !watcher.request.name || *watcher.request.name == name;
   }
 
-  // To those who have been sent what was there before.
+  // Sends it to watchers that have got the existing namespaces.
   void Send(const std::vector<News>& news) {
     if (news.empty()) return;
     std::vector<std::pair<std::shared_ptr<Watcher>, std::string>> frames;
@@ -408,18 +408,18 @@ class NamespaceWatches::State : public std::enable_shared_from_this<State> {
   store::Store* const store_;
   Namespaces* const namespaces_;
   Executor* const executor_;
-  // Of calls out only those to the store's watches and to the Namespaces are made under it.
+  // Only the store's watches and the Namespaces are called under it.
   Mutex mu_;
   std::vector<std::shared_ptr<Watcher>> watchers_ GUARDED_BY(mu_);
   bool stopped_ GUARDED_BY(mu_) = false;
   int inside_ GUARDED_BY(mu_) = 0;      // see Inside
   CondVar left_;                        // inside_ is 0
   bool busy_ GUARDED_BY(mu_) = false;   // a turn is under way
-  bool again_ GUARDED_BY(mu_) = false;  // and another one was asked for
-  // Null while nobody watches, and until Sync() has been done. Not after Stop(): it must not
-  // outlive the store.
+  bool again_ GUARDED_BY(mu_) = false;  // and another one was requested
+  // Null without watchers, before Sync() is done, and after Stop(), because it must not outlive the
+  // store.
   std::unique_ptr<store::Watch> watch_ GUARDED_BY(mu_);
-  // What watchers have been sent.
+  // The namespaces as they were sent to watchers.
   std::map<std::string, NamespaceInfo> known_ GUARDED_BY(mu_);
   store::Revision revision_ GUARDED_BY(mu_) = 0;
 };

@@ -16,21 +16,21 @@
 
 namespace herald::server {
 
-// Watches of namespaces. A namespace exists while it has events (namespaces.h), and nothing is
-// stored about it; so all watchers share one watch of the events, and are sent what that means for
-// namespaces. While nobody watches, nothing is read.
+// Watches of namespaces. A namespace exists while it has events (namespaces.h) and is not stored.
+// So all watchers share one watch of events, from which changes of namespaces are derived. Without
+// watchers nothing is read.
 //
 // Thread-safe.
 class NamespaceWatches {
  public:
   static constexpr std::size_t kMaxWatches = 1000;
-  // A client that leaves so much unread is cut off: there is nothing to go back to.
+  // A client with more unread bytes is disconnected, because no older changes are kept for it.
   static constexpr std::size_t kMaxQueuedBytes = 256 * 1024;
-  // How long to wait before a store that could not be read is asked again.
+  // The time after which a failed read of the store is retried.
   static constexpr std::chrono::seconds kRetryInterval{5};
 
   struct Request {
-    std::optional<std::string> name{};  // one alone; nothing: all
+    std::optional<std::string> name{};  // only this namespace; nothing: all
     Form form{};                        // never protobuf
     bool initial_events = true;
     std::chrono::seconds timeout{0};
@@ -43,7 +43,7 @@ class NamespaceWatches {
   NamespaceWatches(const NamespaceWatches&) = delete;
   NamespaceWatches& operator=(const NamespaceWatches&) = delete;
 
-  // `start` sends the head of the answer; it is not called where the watch is rejected.
+  // `start` sends the head of the response. It is not called if the watch is rejected.
   Status Open(Request request, std::shared_ptr<http::Responder> responder,
               const std::function<void()>& start);
 

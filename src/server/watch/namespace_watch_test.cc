@@ -23,12 +23,12 @@ class NamespaceWatchTest : public testing::Test {
   void Put(const std::string& namespace_, const std::string& name = "e", int created = 0) {
     Event event;
     event.metadata.creation_timestamp = Time(1'600'000'000 + created, 0);
-    store_.Commit({.key = EventKey(namespace_, name),
+    store_.Commit({.key = EventStoreKey(namespace_, name),
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>&) {});
   }
   void Delete(const std::string& namespace_, const std::string& name = "e") {
-    store_.Commit({.key = EventKey(namespace_, name), .value = nullptr},
+    store_.Commit({.key = EventStoreKey(namespace_, name), .value = nullptr},
                   [](const Result<store::Written>&) {});
   }
   void Run() { executor_.RunUntilIdle(); }
@@ -99,7 +99,7 @@ TEST_F(NamespaceWatchTest, ChangesThatAreTakenTogetherGiveTheirResult) {
   Put("shop");
   const auto all = Open({});
   Delete("shop");
-  Put("shop", "f");  // the namespace was gone for a moment that nobody saw
+  Put("shop", "f");  // the namespace was deleted and created between two turns
   Put("a");
   Delete("a");
   Run();

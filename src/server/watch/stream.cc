@@ -1,10 +1,7 @@
 #include "server/watch/stream.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <map>
 #include <unordered_set>
 #include <utility>
@@ -13,24 +10,25 @@
 #include "base/thread/async_loop.h"
 #include "base/thread/mutex.h"
 #include "server/events/stored_event.h"
+#include "server/watch/shared_frames.h"
 
 namespace herald::server {
 namespace {
 
-// How many changes a stream takes from the store at once. Those for which there is no room
-// are kept for later, so it is not many.
+// Changes that a stream takes from the store at a time. The stream holds those that do not fit into
+// the client's buffer, so the number is small.
 constexpr std::size_t kMaxChangesAtOnce = 32;
-// Initial events are read in chunks of this many bytes, as they are stored, and only while less
-// than that many wait for the client: a reconnecting client has many watches, and one that reads
-// none of them should not cost more than 150 KB for each.
+// Initial events are read in chunks of kInitialChunkBytes (stored size), and only while fewer than
+// kMaxInitialQueuedBytes wait for the client. A reconnecting client opens many watches; if it does
+// not read, each should cost at most 150 KB.
 constexpr std::size_t kInitialChunkBytes = 32 * 1024;
 constexpr std::size_t kMaxInitialQueuedBytes = 64 * 1024;
-// Small frames that are ready together travel together.
+// Small frames that are ready at the same time are sent together, up to this size.
 constexpr std::size_t kChunkBytes = 64 * 1024;
-// From this size on a frame travels alone, because then all streams can share it; copies of
-// large ones, one for each of a thousand slow clients, would fill memory.
+// Frames of at least this size are sent alone, because then all streams can share the bytes. A copy
+// of a large frame for each of a thousand slow clients would use too much memory.
 constexpr std::size_t kSharedBytes = 4 * 1024;
-// How exact deadlines and bookmarks are.
+// Precision of deadlines and bookmarks.
 constexpr std::chrono::seconds kTick{1};
 
 constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
@@ -39,146 +37,11 @@ Status Expired() {
   return Status(StatusReason::kExpired, "The resourceVersion for the provided watch is too old.");
 }
 
-// What there was before the change. When it went, by being deleted or by no longer matching, is
-// told by its version; from there a client goes on, so it is not that of a revision of which more
-// is to come.
-Result<Event> DecodePrevious(const store::Change& change, const store::Entry& previous) {
-  Result<Event> event = DecodeStored(previous);
-  if (event) event->metadata.resource_version = ToResourceVersion(change.resume_revision());
-  return event;
-}
-
-// What streams have made of one change, kept with it: the store shares changes among
-// watches and keeps the latest for those that lag a little. Thread-safe.
-class SharedFrames {
- public:
-  struct Decoded {
-    std::optional<Event> current{};   // what there is now; none where it was deleted
-    std::optional<Event> previous{};  // what there was before; none where it was created
-    Status status{};                  // not ok where one of them is no event
-  };
-
-  // For streams with selectors, which have to look at what was as well.
-  std::shared_ptr<const Decoded> Decode(const store::Change& change) {
-    {
-      MutexLock lock(mu_);
-      if (decoded_ != nullptr) return decoded_;
-    }
-    Decoded made;
-    const auto take = [&made](Result<Event> event, std::optional<Event>* out) {
-      if (event) {
-        *out = *std::move(event);
-      } else {
-        made.status = event.error();
-      }
-    };
-    if (!change.deleted()) take(DecodeStored(change.current()), &made.current);
-    if (const std::optional<store::Entry>& previous = change.previous()) {
-      take(DecodePrevious(change, *previous), &made.previous);
-    }
-    auto decoded = std::make_shared<const Decoded>(std::move(made));
-    MutexLock lock(mu_);
-    if (!forgotten_) decoded_ = decoded;
-    return decoded;
-  }
-
-  // Null where nobody has asked for it yet.
-  http::Chunk Find(WatchType type, const Form& form) {
-    MutexLock lock(mu_);
-    for (const Made& made : frames_) {
-      if (made.type == type && made.form == form) return made.bytes;
-    }
-    return nullptr;
-  }
-  http::Chunk Make(WatchType type, const Event& event, const Form& form, WallTime now) {
-    auto bytes = std::make_shared<const std::string>(EncodeFrame(type, event, form, false, now));
-    MutexLock lock(mu_);
-    if (!forgotten_) frames_.push_back({type, form, bytes});
-    return bytes;
-  }
-
-  // Keeps nothing from now on.
-  void Forget() {
-    std::shared_ptr<const Decoded> decoded;
-    std::vector<Made> frames;
-    MutexLock lock(mu_);
-    forgotten_ = true;
-    decoded.swap(decoded_);
-    frames.swap(frames_);
-  }
-
- private:
-  struct Made {
-    WatchType type;
-    Form form;
-    http::Chunk bytes;
-  };
-
-  Mutex mu_;
-  std::shared_ptr<const Decoded> decoded_ GUARDED_BY(mu_);
-  std::vector<Made> frames_ GUARDED_BY(mu_);  // a handful: as many as there are forms
-  bool forgotten_ GUARDED_BY(mu_) = false;
-};
-
-// Bounds what is kept with changes, for the store knows nothing of it and may keep a
-// change for long. Whoever lags behind this many changes encodes for itself. Thread-safe.
-class RecentFrames {
- public:
-  // Those of the change, made at the first call.
-  std::shared_ptr<SharedFrames> Of(const store::Change& change) {
-    std::shared_ptr<void> found = change.attachment();
-    if (found == nullptr) {
-      auto made = std::make_shared<SharedFrames>();
-      found = change.Attach(made);
-      if (found == made) Remember(std::move(made), BytesOf(change));
-    }
-    return std::static_pointer_cast<SharedFrames>(found);
-  }
-
- private:
-  // Some 1 KB each where nobody selects, else 5 KB (two events and their frames in two forms): 16
-  // MB of small events, at most 80.
-  static constexpr std::size_t kMaxRemembered = 16'384;
-  // Of the values that they were made of, for large events: of these what was made takes up to
-  // three times as much.
-  static constexpr std::size_t kMaxRememberedBytes = 16u << 20;
-
-  struct Remembered {
-    std::shared_ptr<SharedFrames> frames;
-    std::size_t bytes;
-  };
-
-  static std::size_t BytesOf(const store::Change& change) {
-    std::size_t bytes = change.deleted() ? 0 : change.current().value->size();
-    if (const std::optional<store::Entry>& previous = change.previous()) {
-      bytes += previous->value->size();
-    }
-    return bytes;
-  }
-
-  void Remember(std::shared_ptr<SharedFrames> frames, std::size_t bytes) {
-    std::vector<Remembered> oldest;
-    {
-      MutexLock lock(mu_);
-      remembered_.push_back({std::move(frames), bytes});
-      bytes_ += bytes;
-      while (remembered_.size() > kMaxRemembered || bytes_ > kMaxRememberedBytes) {
-        bytes_ -= remembered_.front().bytes;
-        oldest.push_back(std::move(remembered_.front()));
-        remembered_.pop_front();
-      }
-    }
-    for (const Remembered& one : oldest) one.frames->Forget();
-  }
-
-  Mutex mu_;
-  std::deque<Remembered> remembered_ GUARDED_BY(mu_);
-  std::size_t bytes_ GUARDED_BY(mu_) = 0;  // of all that are remembered
-};
-
 }  // namespace
 
-// What all streams share. Outlives WatchStreams while a stream still runs.
+// The state that all streams share. It outlives WatchStreams while a stream still runs.
+//
+// Thread-safe.
 class WatchStreams::State : public std::enable_shared_from_this<State> {
  public:
   State(store::Store* store, Executor* executor, WatchLimits limits)
@@ -190,7 +53,7 @@ class WatchStreams::State : public std::enable_shared_from_this<State> {
 
   Status Add(const std::shared_ptr<Stream>& stream, const std::string& user);
   void Remove(const std::shared_ptr<Stream>& stream, const std::string& user);
-  // Lets the stream look for changes soon, on a thread of the executor.
+  // Schedules a Pump() of the stream on the executor.
   void Wake(std::shared_ptr<Stream> stream);
   void Stop();
   std::size_t size() const;
@@ -205,7 +68,7 @@ class WatchStreams::State : public std::enable_shared_from_this<State> {
   const WatchLimits limits_;
   RecentFrames frames_;
 
-  mutable Mutex mu_;  // no call out is made under it
+  mutable Mutex mu_;  // a leaf: no callback and no other module is called under it
   std::unordered_set<std::shared_ptr<Stream>> streams_ GUARDED_BY(mu_);
   std::map<std::string, std::size_t, std::less<>> per_user_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<Stream>> woken_ GUARDED_BY(mu_);
@@ -214,8 +77,8 @@ class WatchStreams::State : public std::enable_shared_from_this<State> {
   bool stopped_ GUARDED_BY(mu_) = false;
 };
 
-// One watch. Its work is done by Pump(), which any thread may call; only one of them runs
-// it at a time, and what the others wanted is done by that one.
+// One watch. Pump() does its work. Any thread may call it; one thread at a time runs it and also
+// does what the others asked for.
 //
 //   reading ---chunk---> initial ---all written---> live ---> done
 //      ^-------------------'  more chunks
@@ -241,7 +104,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     Order(request_.initial_events ? kReadFirst : kOpenWatch);
   }
 
-  // Looks at the clock: about each second.
+  // Called about once a second.
   void OnTick(SteadyTime now) {
     if (now >= deadline_) {
       Order(request_.bookmarks ? kBookmark | kEnd : kEnd);
@@ -253,7 +116,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   void Stop() { Order(kEnd); }
 
-  // Does what there is to do. Returns soon if another thread is at it.
+  // Returns at once if another thread is running it; that thread then does the work.
   void Pump() {
     one_at_a_time_.Run([this] { Work(); });
   }
@@ -261,12 +124,12 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
  private:
   enum class Phase : std::uint8_t { kReading, kInitial, kLive, kDone };
 
-  // What others may ask for between two turns.
+  // Orders that other threads give to the pumping thread.
   static constexpr std::uint32_t kOpenWatch = 1;
   static constexpr std::uint32_t kChunk = 2;     // arrived_ has a chunk of initial events
-  static constexpr std::uint32_t kBookmark = 4;  // tell how far it has come
+  static constexpr std::uint32_t kBookmark = 4;  // send a bookmark
   static constexpr std::uint32_t kEnd = 8;       // end cleanly
-  static constexpr std::uint32_t kClose = 16;    // the client has gone
+  static constexpr std::uint32_t kClose = 16;    // the client has disconnected
   static constexpr std::uint32_t kReadFirst = 32;
 
   void Order(std::uint32_t orders) {
@@ -274,7 +137,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     Pump();
   }
 
-  // Below: only by the thread that pumps.
+  // Everything below is called only by the pumping thread.
 
   void Work() {
     if (phase_ == Phase::kDone) return;
@@ -286,8 +149,8 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     if (phase_ == Phase::kInitial) GoOnWithInitial();
     if (phase_ == Phase::kLive) WriteChanges();
     if (phase_ == Phase::kDone) return;
-    // A bookmark tells nothing where the last frame told it already.
-    const bool mark = (orders & kBookmark) != 0 && phase_ == Phase::kLive && progress_ > told_;
+    // A bookmark is useless if the last frame had the same resource version.
+    const bool mark = (orders & kBookmark) != 0 && phase_ == Phase::kLive && progress_ > sent_;
     if (mark && !is_full()) WriteBookmark(false);
     if ((orders & kEnd) != 0) {
       Flush();
@@ -302,7 +165,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     return responder_->queued() + waiting >= std::min(most, responder_->fair_share());
   }
 
-  // The events that are there, in any order: watchers do not care, and no index must be sorted.
+  // Reads the existing events in any order: watchers do not need one, and sorting costs memory.
   void ReadInitial() {
     ReadContext context;
     context.flow = request_.flow;
@@ -343,7 +206,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     if (request_.not_older_than > static_cast<std::uint64_t>(revision)) {
       return Fail(TooLargeResourceVersion(request_.not_older_than, revision, kTick));
     }
-    // All at once, for frames take little more memory than the entries of a chunk do.
+    // Encodes the whole chunk, because frames take little more memory than its entries.
     const WallTime now = state_->clock().Now();
     for (const store::Entry& entry : **arrived) {
       const Result<Event> event = DecodeStored(entry);
@@ -354,7 +217,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     phase_ = Phase::kInitial;
   }
 
-  // Goes on when the client has taken enough of what it got.
+  // Reads the next chunk when the client has read enough of the last one.
   void GoOnWithInitial() {
     if (!reader_->is_done()) {
       if (!is_full()) ReadChunk();
@@ -368,7 +231,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   void OpenWatch(store::Revision after) {
     progress_ = after;
-    told_ = after;
+    sent_ = after;
     Result<std::unique_ptr<store::Watch>> watch =
         state_->store()->NewWatch(EventKeyPrefix(request_.filter.namespace_()), after,
                                   [self = weak_from_this(), state = state_] {
@@ -397,8 +260,9 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
             std::move(batch_.changes[next_in_batch_++]);
         WriteChange(*change, now);
         if (phase_ == Phase::kDone) return;
-        // Not the revision of the change, of which more changes may follow: a lease of etcd deletes
-        // many keys at one revision, and a client that resumes there would miss the others.
+        // Not the revision of the change, because more changes of that revision may follow: an etcd
+        // lease deletes many keys at one revision, and a client that resumes there would miss the
+        // others.
         progress_ = std::max(progress_, change->resume_revision());
       }
       if (next_in_batch_ < batch_.changes.size()) continue;
@@ -410,15 +274,15 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
 
   void WriteChange(const store::Change& change, WallTime now) {
     const std::shared_ptr<SharedFrames> frames = state_->frames()->Of(change);
-    if (request_.filter.matches_all()) return WriteUnseen(change, frames.get(), now);
+    if (request_.filter.matches_all()) return WriteUnselected(change, frames.get(), now);
     const std::shared_ptr<const SharedFrames::Decoded> decoded = frames->Decode(change);
     if (!decoded->status.ok()) return Fail(decoded->status);
     const std::optional<Event>& current = decoded->current;
     const std::optional<Event>& previous = decoded->previous;
     const bool matches = current && request_.filter.Matches(*current);
     const bool matched = previous && request_.filter.Matches(*previous);
-    if (matches || matched) told_ = change.resume_revision();
-    // To a watcher with a selector, what begins to match is new and what ceases is gone.
+    if (matches || matched) sent_ = change.resume_revision();
+    // A watch with a selector sends ADDED when an event starts to match and DELETED when it stops.
     if (matches && current) {
       PutShared(matched ? WatchType::kModified : WatchType::kAdded, *current, frames.get(), now);
     } else if (matched && previous) {
@@ -426,13 +290,13 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     }
   }
 
-  // Whoever wants to see all needs to look at none: another stream may have encoded it.
-  void WriteUnseen(const store::Change& change, SharedFrames* frames, WallTime now) {
+  // A stream without a selector need not decode the change if another stream has encoded it.
+  void WriteUnselected(const store::Change& change, SharedFrames* frames, WallTime now) {
     const std::optional<store::Entry>& previous = change.previous();
     const store::Entry* shown = &change.current();
     WatchType type = previous ? WatchType::kModified : WatchType::kAdded;
     if (change.deleted()) {
-      if (!previous) return;  // nobody knows what it was
+      if (!previous) return;  // the deleted event is unknown
       shown = &*previous;
       type = WatchType::kDeleted;
     }
@@ -444,7 +308,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
       if (!event) return Fail(event.error());
       PutShared(type, *event, frames, now);
     }
-    told_ = change.resume_revision();
+    sent_ = change.resume_revision();
   }
 
   void PutShared(WatchType type, const Event& event, SharedFrames* frames, WallTime now) {
@@ -457,7 +321,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     Event mark;
     mark.metadata.resource_version = ToResourceVersion(progress_);
     if (ends_initial_events) mark.metadata.annotations.emplace(kInitialEventsEnd, "true");
-    told_ = progress_;
+    sent_ = progress_;
     Put(EncodeFrame(WatchType::kBookmark, mark, request_.form, TakeColumns(),
                     state_->clock().Now()));
     Flush();
@@ -475,8 +339,8 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     }
     if (buffer_.size() >= kChunkBytes) Flush();
   }
-  // A frame that others get, too: alone it travels as it is, among others it is copied, unless
-  // it is large.
+  // A frame that other streams send, too. It is sent without a copy if it is large or the only one
+  // that is ready.
   void Put(const http::Chunk& frame) {
     if (frame->size() >= kSharedBytes) Flush();
     if (shared_ == nullptr && buffer_.empty()) {
@@ -492,7 +356,7 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
     }
   }
 
-  // The stream cannot go on, and its client is told why.
+  // Sends the error to the client and ends the stream.
   void Fail(const Status& status) {
     Flush();
     Put(EncodeErrorFrame(status, request_.form));
@@ -525,17 +389,17 @@ class WatchStreams::Stream : public std::enable_shared_from_this<Stream> {
   Mutex arrived_mu_;
   std::optional<Result<std::vector<store::Entry>>> arrived_ GUARDED_BY(arrived_mu_);
 
-  // Only the thread that pumps touches these.
+  // Used only by the pumping thread.
   Phase phase_ = Phase::kReading;
   std::shared_ptr<EventListReader> reader_;  // of initial events
   std::unique_ptr<store::Watch> watch_;
-  store::Watch::Batch batch_;  // what was taken from it last
+  store::Watch::Batch batch_;  // the last one from watch_
   std::size_t next_in_batch_ = 0;
-  store::Revision progress_ = 0;  // all changes up to here have been seen
-  store::Revision told_ = 0;      // and the client knows it up to here
+  store::Revision progress_ = 0;  // all changes up to this revision have been processed
+  store::Revision sent_ = 0;      // the last resource version that was sent to the client
   bool needs_columns_;
   std::string buffer_;  // frames that are not written yet
-  http::Chunk shared_;  // the same, if it is one that others have, too; buffer_ is empty then
+  http::Chunk shared_;  // one such frame that other streams share; then buffer_ is empty
 };
 
 Status WatchStreams::State::Add(const std::shared_ptr<Stream>& stream, const std::string& user) {
@@ -593,7 +457,7 @@ void WatchStreams::State::PumpWoken() {
       return;
     }
   }
-  // Gives way to whatever else the executor has to do.
+  // Posted, so that other tasks of the executor can run in between.
   executor_->Post([self = shared_from_this()] { self->PumpWoken(); });
 }
 
@@ -642,7 +506,7 @@ Status WatchStreams::Open(WatchRequest request, std::shared_ptr<http::Responder>
                           const std::function<void()>& start) {
   const std::string user = request.user;
   auto stream = std::make_shared<Stream>(state_, std::move(request), std::move(responder));
-  if (Status refused = state_->Add(stream, user); !refused.ok()) return refused;
+  if (Status rejected = state_->Add(stream, user); !rejected.ok()) return rejected;
   start();
   stream->Begin();
   return Status();

@@ -17,17 +17,17 @@
 
 namespace herald::server {
 
-// What one watch is to show.
+// The parameters of one watch.
 struct WatchRequest {
   EventFilter filter{};
   Form form{};
-  std::string user{};      // whose limit it counts against
-  std::uint64_t flow = 0;  // whose turn it is when initial events are read, see store::Query
+  std::string user{};      // whose limit the watch counts against
+  std::uint64_t flow = 0;  // the user's key in fair queues, for initial events; see store::Query
 
-  // Where it begins: with all that is there, at a revision, or now.
+  // Where it begins: with all existing events, after a revision, or now.
   bool initial_events = false;
   store::Revision after = 0;  // without initial_events; 0: now
-  // With initial_events: the client has seen this revision, so it must be there.
+  // With initial_events: the client has seen this revision, so the store must have reached it.
   std::uint64_t not_older_than = 0;
 
   bool bookmarks = false;
@@ -39,22 +39,21 @@ struct WatchLimits {
   std::size_t max_watches_per_user = 5'000;
 };
 
-// All watches that are being served. Each is a stream: first the events that are there, if
-// asked for, then every change, as fast as its client reads. A stream takes changes from
-// the store only while its client has taken what it got (kMaxQueuedBytes), so a slow
-// client costs a position in the store's log; and a change is encoded once for all
-// streams of the same form.
+// All open watches of events. Each is a stream: first the existing events, if requested, then every
+// change, as fast as the client reads. A stream takes changes from the store only while less than
+// kMaxQueuedBytes wait for the client, so a slow client costs a position in the store's log and no
+// memory. A change is encoded once for all streams of the same form.
 //
 //   store --ready--> woken streams --one task--> Pump() <--drained-- connection
 //
-// Thread-safe. A stream runs on whichever thread has news for it, one at a time.
+// Thread-safe. A stream runs on the thread that has changes for it, one thread at a time.
 class WatchStreams {
  public:
-  // What lies unread at a client before its stream waits; less where many streams share a
-  // connection. One wake-up's worth for a link of 100 MB/s and 2 ms; a thousand such clients
-  // cost 256 MB at most.
+  // Unread bytes at which a stream waits for its client; fewer if many streams share a connection.
+  // Enough for a link of 100 MB/s with 2 ms between wake-ups. A thousand slow clients cost at most
+  // 256 MB.
   static constexpr std::size_t kMaxQueuedBytes = 256 * 1024;
-  // As often as upstream's cache sends them to those who ask.
+  // The interval of upstream's watch cache.
   static constexpr std::chrono::seconds kBookmarkInterval{60};
 
   // All borrowed; they outlive this object. Its own streams may be running until the executor
@@ -65,13 +64,13 @@ class WatchStreams {
   WatchStreams(const WatchStreams&) = delete;
   WatchStreams& operator=(const WatchStreams&) = delete;
 
-  // Whether one more is allowed: kTooManyRequests otherwise, and kServiceUnavailable after
-  // Stop(). The head of the answer must have been sent by the caller when this returns ok, for
-  // frames follow at once: so it is sent by `start`.
+  // Opens a watch. kTooManyRequests if there are too many, kServiceUnavailable after Stop(). If the
+  // watch is accepted, `start` is called; it must send the head of the response, because frames
+  // follow at once.
   Status Open(WatchRequest request, std::shared_ptr<http::Responder> responder,
               const std::function<void()>& start);
 
-  // Ends all streams cleanly and refuses new ones. Idempotent.
+  // Ends all streams cleanly and rejects new ones. Idempotent.
   void Stop();
 
   std::size_t size() const;

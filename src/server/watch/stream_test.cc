@@ -36,12 +36,12 @@ class WatchStreamTest : public testing::Test {
     event.metadata.name = name;
     event.metadata.namespace_ = namespace_;
     if (change) change(&event);
-    store_.Commit({.key = EventKey(namespace_, name),
+    store_.Commit({.key = EventStoreKey(namespace_, name),
                    .value = std::make_shared<const std::string>(EncodeStored(event))},
                   [](const Result<store::Written>& written) { ASSERT_TRUE(written); });
   }
   void Delete(const std::string& name) {
-    store_.Commit({.key = EventKey("n", name), .value = nullptr},
+    store_.Commit({.key = EventStoreKey("n", name), .value = nullptr},
                   [](const Result<store::Written>&) {});
   }
 
@@ -104,7 +104,7 @@ class WatchStreamTest : public testing::Test {
   WatchStreams streams_{&store_, &executor_, {.max_watches = 5, .max_watches_per_user = 3}};
 };
 
-TEST_F(WatchStreamTest, TellsOfEveryChangeFromNowOn) {
+TEST_F(WatchStreamTest, SendsEveryChangeFromNowOn) {
   Put("before");
   const auto client = Open(Request());
   EXPECT_EQ(Frames(*client), "");
@@ -116,7 +116,7 @@ TEST_F(WatchStreamTest, TellsOfEveryChangeFromNowOn) {
   EXPECT_EQ(Frames(*client), "ADDED a@2, MODIFIED a@3, DELETED a@4");
 }
 
-TEST_F(WatchStreamTest, GoesOnBehindAVersion) {
+TEST_F(WatchStreamTest, ResumesAfterAResourceVersion) {
   Put("a");
   Put("b");
   Put("c");
@@ -125,7 +125,7 @@ TEST_F(WatchStreamTest, GoesOnBehindAVersion) {
   EXPECT_EQ(Frames(*Open(request)), "ADDED b@2, ADDED c@3");
 }
 
-TEST_F(WatchStreamTest, BeginsWithWhatIsThere) {
+TEST_F(WatchStreamTest, BeginsWithTheExistingEvents) {
   for (int i = 0; i < 600; ++i) Put("e" + std::to_string(1000 + i));
   WatchRequest request = Request();
   request.initial_events = true;
@@ -170,7 +170,7 @@ TEST_F(WatchStreamTest, InitialEventsWaitForTheClient) {
   EXPECT_EQ(Frames(*client), expected + "BOOKMARK @1000 end, ADDED e1000@1001");
 }
 
-TEST_F(WatchStreamTest, SaysWhenItCannotBeAsNewAsTheClient) {
+TEST_F(WatchStreamTest, ReportsAResourceVersionThatTheStoreHasNotReached) {
   WatchRequest request = Request();
   request.initial_events = true;
   request.not_older_than = 99;
@@ -179,7 +179,7 @@ TEST_F(WatchStreamTest, SaysWhenItCannotBeAsNewAsTheClient) {
   EXPECT_TRUE(client->ended());
 }
 
-TEST_F(WatchStreamTest, WhatBeginsToMatchIsNewAndWhatCeasesIsGone) {
+TEST_F(WatchStreamTest, SendsAddedWhenAnObjectStartsMatchingAndDeletedWhenItStops) {
   const auto client = Open(Selecting(Request(), "app=web"));
   const auto label = [](const std::string& value) {
     return [value](Event* event) { event->metadata.labels["app"] = value; };
@@ -199,7 +199,7 @@ TEST_F(WatchStreamTest, WhatBeginsToMatchIsNewAndWhatCeasesIsGone) {
   EXPECT_EQ(Frames(*client), "ADDED a@2, MODIFIED a@3, DELETED a@4, ADDED a@5, DELETED a@6");
 }
 
-TEST_F(WatchStreamTest, ASlowClientHoldsUpNobodyAndMissesNothing) {
+TEST_F(WatchStreamTest, ASlowClientDelaysNoOtherAndGetsEveryChange) {
   const auto slow = Open(Request());
   const auto quick = Open(Request());
   slow->StopReading();
@@ -263,7 +263,7 @@ TEST_F(WatchStreamTest, ManyLargeChangesAtOnceDoNotOverfillTheQueueOfASlowClient
   }
 }
 
-TEST_F(WatchStreamTest, AClientThatIsTooSlowIsToldThatItIsTooLate) {
+TEST_F(WatchStreamTest, SendsExpiredToAClientThatIsTooSlow) {
   WatchRequest request = Request();
   const auto client = Open(request);
   client->StopReading();
@@ -290,7 +290,7 @@ TEST_F(WatchStreamTest, ChangesAreEncodedOnceForAll) {
   EXPECT_FALSE(first->body().empty());
 }
 
-TEST_F(WatchStreamTest, BookmarksTellHowFarItHasCome) {
+TEST_F(WatchStreamTest, BookmarksHaveTheLatestResourceVersion) {
   WatchRequest request = Selecting(Request(), "none=here");
   request.bookmarks = true;
   const auto client = Open(request);
@@ -304,7 +304,7 @@ TEST_F(WatchStreamTest, BookmarksTellHowFarItHasCome) {
   EXPECT_EQ(Frames(*client), "BOOKMARK @1");
   clock_.Advance(seconds(70));
   executor_.RunUntilIdle();
-  EXPECT_EQ(Frames(*client), "BOOKMARK @1") << "nothing new to tell";
+  EXPECT_EQ(Frames(*client), "BOOKMARK @1") << "the resource version has not changed";
   Put("b");
   clock_.Advance(seconds(70));
   executor_.RunUntilIdle();
@@ -312,7 +312,7 @@ TEST_F(WatchStreamTest, BookmarksTellHowFarItHasCome) {
   EXPECT_EQ(Frames(*without), "");
 }
 
-// A store of which one revision deletes three events, as where a lease of etcd ends.
+// A store in which one revision deletes three events, as when an etcd lease expires.
 class LeaseStore final : public store::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -336,7 +336,7 @@ class LeaseStore final : public store::ForwardingStore {
       Event event;
       event.metadata.name = name;
       event.metadata.namespace_ = "n";
-      const std::string key = EventKey("n", name);
+      const std::string key = EventStoreKey("n", name);
       auto value = std::make_shared<const std::string>(EncodeStored(event));
       return std::make_shared<const store::Change>(store::Entry{key, nullptr, 7},
                                                    store::Entry{key, std::move(value), 5},
@@ -363,7 +363,7 @@ TEST_F(WatchStreamTest, SendsNoBookmarkInTheMiddleOfARevision) {
   clock_.Advance(seconds(61));
   executor_.RunUntilIdle();
   EXPECT_EQ(Frames(*client), "DELETED a@6, DELETED b@6")
-      << "whoever resumes from here must see c deleted";
+      << "a client that resumes from here must see that c was deleted";
   clock_.Advance(seconds(61));
   executor_.RunUntilIdle();
   EXPECT_EQ(Frames(*client), "DELETED a@6, DELETED b@6, DELETED c@7");
@@ -387,7 +387,7 @@ TEST_F(WatchStreamTest, EndsAtItsTimeWithALastBookmark) {
   EXPECT_EQ(streams_.size(), 0U);
 }
 
-TEST_F(WatchStreamTest, TablesTellTheirColumnsOnce) {
+TEST_F(WatchStreamTest, SendsTheColumnsOfATableOnce) {
   WatchRequest request = Request();
   request.form.shape = Shape::kTable;
   const auto client = Open(request);
@@ -416,7 +416,7 @@ TEST_F(WatchStreamTest, ProtobufFramesCanBeReadBack) {
   EXPECT_EQ(std::get<Event>(event.object).metadata.name, "a");
 }
 
-TEST_F(WatchStreamTest, AVersionThatIsGoneEndsWithAnError) {
+TEST_F(WatchStreamTest, ACompactedResourceVersionEndsWithAnError) {
   Put("a");
   Put("b");
   clock_.Advance(std::chrono::minutes(20));
@@ -433,9 +433,9 @@ TEST_F(WatchStreamTest, AVersionThatIsGoneEndsWithAnError) {
   EXPECT_TRUE(client->ended());
 }
 
-TEST_F(WatchStreamTest, ThereIsAnEndToWatches) {
+TEST_F(WatchStreamTest, RejectsWatchesBeyondTheLimit) {
   std::vector<std::shared_ptr<TestResponder>> clients;
-  const auto refused = [&](std::string user) {
+  const auto rejected = [&](std::string user) {
     WatchRequest request = Request();
     request.user = std::move(user);
     auto responder = std::make_shared<TestResponder>();
@@ -445,19 +445,19 @@ TEST_F(WatchStreamTest, ThereIsAnEndToWatches) {
     clients.push_back(responder);
     return status.code();
   };
-  EXPECT_EQ(refused("u"), 200);
-  EXPECT_EQ(refused("u"), 200);
-  EXPECT_EQ(refused("u"), 200);
-  EXPECT_EQ(refused("u"), 429) << "of one user";
-  EXPECT_EQ(refused("v"), 200);
-  EXPECT_EQ(refused("w"), 200);
-  EXPECT_EQ(refused("x"), 429) << "of all";
+  EXPECT_EQ(rejected("u"), 200);
+  EXPECT_EQ(rejected("u"), 200);
+  EXPECT_EQ(rejected("u"), 200);
+  EXPECT_EQ(rejected("u"), 429) << "of one user";
+  EXPECT_EQ(rejected("v"), 200);
+  EXPECT_EQ(rejected("w"), 200);
+  EXPECT_EQ(rejected("x"), 429) << "of all";
   clients[0]->Close();
   EXPECT_EQ(streams_.size(), 4U);
-  EXPECT_EQ(refused("u"), 200) << "whoever goes makes room";
+  EXPECT_EQ(rejected("u"), 200) << "a closed watch makes room";
 }
 
-TEST_F(WatchStreamTest, StopEndsAllCleanlyAndForGood) {
+TEST_F(WatchStreamTest, StopEndsAllStreamsAndRejectsNewOnes) {
   const auto client = Open(Request());
   streams_.Stop();
   EXPECT_TRUE(client->ended());

@@ -10,22 +10,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Entries of one page of a list: a megabyte of events, a few milliseconds of etcd's time.
+// Entries per page of a list: a megabyte of events, a few milliseconds of etcd's time.
 constexpr std::int64_t kPageEntries = 1'000;
 
-// How long a read waits for the table. etcd's own client waits this long for a follower that lags
-// (kube-apiserver's watch cache too); then it is better to pay for a scan.
-constexpr milliseconds kLongestWait{3'000};
+// How long a read waits for the table. etcd's own client and kube-apiserver's watch cache wait
+// equally long for a follower that lags. After that, a scan of etcd is better.
+constexpr milliseconds kMaxWait{3'000};
 
-// How often etcd is asked how far it is while somebody waits. It does not answer at all while
-// it is still reading old changes for a watch.
+// How often progress is requested while there are waiters. etcd does not answer while it still
+// reads old changes for a watch.
 constexpr milliseconds kProgressInterval{50};
 
-// When a table that was given up is tried again. Listing too much in vain costs etcd seconds.
-constexpr std::chrono::minutes kTooLargeFor{10};
+// When a table that was too large is tried again. A list that is too large costs etcd seconds.
+constexpr std::chrono::minutes kRetryTooLargeAfter{10};
 
-// Entries that are looked at under one hold of the lock.
-constexpr std::size_t kChunk = 256;
+// Entries that are processed while the lock is held.
+constexpr std::size_t kEntriesPerLock = 256;
 
 constexpr BackoffOptions kListBackoff{.initial = milliseconds(100),
                                       .factor = 2.0,
@@ -35,26 +35,26 @@ constexpr BackoffOptions kListBackoff{.initial = milliseconds(100),
 
 }  // namespace
 
-// One list on its way. Its pages come one after the other.
-struct EtcdMirror::Loading {
-  std::unique_ptr<EntryTable> table{};  // null before the first page, and where it is too large
+// A list in progress. Its pages are requested one after the other.
+struct EtcdCache::PendingList {
+  std::unique_ptr<EntryTable> table{};  // null before the first page and if it is too large
   Revision revision = 0;
-  std::string next{};  // the key that the next page starts with
+  std::string next{};  // first key of the next page
 };
 
-EtcdMirror::EtcdMirror(Options options, Source source, WatchHub* hub)
+EtcdCache::EtcdCache(Options options, Source source, WatchHub* hub)
     : options_(std::move(options)),
       source_(std::move(source)),
       clock_(*options_.clock),
       hub_(hub),
-      replay_(options_.replay),
+      replay_revisions_(options_.replay),
       backoff_(kListBackoff, RandomSeed()) {}
 
-EtcdMirror::~EtcdMirror() { Stop(); }
+EtcdCache::~EtcdCache() { Stop(); }
 
-void EtcdMirror::Start() { StartLoading(); }
+void EtcdCache::Start() { StartList(); }
 
-void EtcdMirror::Stop() {
+void EtcdCache::Stop() {
   {
     MutexLock lock(watch_mu_);
     stopped_ = true;
@@ -69,17 +69,17 @@ void EtcdMirror::Stop() {
   for (const auto& [revision, waiter] : waiters) waiter.done(false);
 }
 
-bool EtcdMirror::WaitUntilStarted(std::chrono::nanoseconds timeout) {
+bool EtcdCache::WaitUntilStarted(std::chrono::nanoseconds timeout) {
   MutexLock lock(mu_);
   return started_.WaitFor(lock, timeout, [this]() REQUIRES(mu_) { return lists_ > 0; });
 }
 
-Revision EtcdMirror::revision() const {
+Revision EtcdCache::revision() const {
   MutexLock lock(mu_);
   return table_ ? table_->revision() : 0;
 }
 
-EtcdMirror::Stats EtcdMirror::stats() const {
+EtcdCache::Stats EtcdCache::stats() const {
   MutexLock lock(mu_);
   Stats stats;
   stats.revision = std::max(hub_->head(), table_ ? table_->revision() : 0);
@@ -89,79 +89,81 @@ EtcdMirror::Stats EtcdMirror::stats() const {
   return stats;
 }
 
-// ---- what is known about a value ----
+// ---- index values and expiry ----
 
-EntryTable::Facts EtcdMirror::FactsOf(const Entry& entry, bool is_new, WallTime now) const {
+EntryTable::Facts EtcdCache::FactsOf(const Entry& entry, bool is_new, WallTime now) const {
   const Schema& schema = options_.schema;
   EntryTable::Facts facts;
   if (schema.index) facts.index = schema.index(entry.key, *entry.value);
-  // When something was written that was there before us only its value can tell.
-  const std::optional<WallTime> told =
+  // If the entry existed before this process, only its value can show when it was written.
+  const std::optional<WallTime> written =
       schema.written ? schema.written(entry.key, *entry.value) : std::optional<WallTime>(now);
-  facts.written = is_new || !told ? now : std::min(*told, now);
-  // What cannot be read is not ours to judge.
-  facts.expires = told ? schema.ExpiryOf(entry.key, *entry.value, facts.written) : WallTime::max();
+  facts.written = is_new || !written ? now : std::min(*written, now);
+  // An unreadable value (an encrypted one, for example) never expires here.
+  facts.expires =
+      written ? schema.ExpiryOf(entry.key, *entry.value, facts.written) : WallTime::max();
   return facts;
 }
 
 // ---- the list ----
 
-void EtcdMirror::StartLoading() {
+void EtcdCache::StartList() {
   {
     MutexLock lock(mu_);
     if (state_ == State::kStopped) return;
     state_ = State::kLoading;
   }
-  auto loading = std::make_shared<Loading>();
-  loading->next = options_.start;
-  LoadPage(loading);
+  auto list = std::make_shared<PendingList>();
+  list->next = options_.start;
+  RequestPage(list);
 }
 
-void EtcdMirror::LoadPage(const std::shared_ptr<Loading>& loading) {
+void EtcdCache::RequestPage(const std::shared_ptr<PendingList>& list) {
   EtcdRange range;
-  range.start = loading->next;
+  range.start = list->next;
   range.end = options_.end;
-  range.at = loading->revision;
+  range.at = list->revision;
   range.limit = kPageEntries;
   source_.range(std::move(range),
-                [this, loading](Result<EtcdPage> page) { Loaded(loading, std::move(page)); });
+                [this, list](Result<EtcdPage> page) { OnPage(list, std::move(page)); });
 }
 
-void EtcdMirror::Loaded(const std::shared_ptr<Loading>& loading, Result<EtcdPage> page) {
-  if (!page) return LoadLater(page.error());
+void EtcdCache::OnPage(const std::shared_ptr<PendingList>& list, Result<EtcdPage> page) {
+  if (!page) return RetryListLater(page.error());
   const WallTime now = clock_.Now();
-  if (loading->revision == 0) {
-    loading->revision = page->revision;
-    loading->table = std::make_unique<EntryTable>(page->revision);
+  if (list->revision == 0) {
+    list->revision = page->revision;
+    list->table = std::make_unique<EntryTable>(page->revision);
     WatchHub::Woken woken;
     {
       MutexLock lock(mu_);
       if (state_ == State::kStopped) return;
       ++lists_;
       started_.NotifyAll();
-      // Whoever watches from now on need not wait for the rest of the list.
-      if (hub_->head() == 0) woken = hub_->Skip(std::max<Revision>(page->revision - replay_, 1));
+      // Watches can start now; they need not wait for the rest of the list.
+      if (hub_->head() == 0)
+        woken = hub_->Skip(std::max<Revision>(page->revision - replay_revisions_, 1));
     }
     WatchHub::Wake(woken);
   }
-  if (!page->entries.empty()) loading->next = page->entries.back().key + '\0';
+  if (!page->entries.empty()) list->next = page->entries.back().key + '\0';
   for (EtcdKeyValue& item : page->entries) {
     Entry entry{std::move(item.key), std::move(item.value), item.mod_revision};
     EntryTable::Facts facts = FactsOf(entry, /*is_new=*/false, now);
-    loading->table->Load(std::move(entry), std::move(facts));
+    list->table->Load(std::move(entry), std::move(facts));
   }
-  if (loading->table->memory_bytes() >= options_.max_bytes) {
-    loading->table.reset();
-    return Install(loading);
+  if (list->table->memory_bytes() >= options_.max_bytes) {
+    list->table.reset();
+    return InstallList(list);
   }
-  if (page->more) return LoadPage(loading);
-  Install(loading);
+  if (page->more) return RequestPage(list);
+  InstallList(list);
 }
 
-void EtcdMirror::Install(const std::shared_ptr<Loading>& loading) {
-  const bool too_large = loading->table == nullptr;
+void EtcdCache::InstallList(const std::shared_ptr<PendingList>& list) {
+  const bool too_large = list->table == nullptr;
   if (too_large) {
-    Say(LogLevel::kWarn, "too many events for the index in memory: selector lists read all of etcd",
+    Log(LogLevel::kWarn, "too many events for the cache: lists with selectors read all of etcd",
         "");
   }
   MutexLock watch_lock(watch_mu_);
@@ -175,21 +177,20 @@ void EtcdMirror::Install(const std::shared_ptr<Loading>& loading) {
     backoff_.Reset();
     list_failed_ = false;
     stalled_ = false;
-    state_ = too_large ? State::kFeeding : State::kLive;
+    state_ = too_large ? State::kWatchOnly : State::kLive;
     if (too_large) too_large_since_ = options_.executor->clock().Steady();
-    table_ = std::move(loading->table);
-    listed_ = loading->revision;
-    if (gap_) {
-      // Whoever has not seen more than we had is over; those who wait for the future are not.
+    table_ = std::move(list->table);
+    list_revision_ = list->revision;
+    if (missed_changes_) {
+      // Ends watches that have missed changes. Watches from a later revision continue.
       const Revision lost = hub_->head() + 1;
-      woken = hub_->Skip(loading->revision);
+      woken = hub_->Skip(list->revision);
       hub_->Compacted(lost);
-      gap_ = false;
+      missed_changes_ = false;
     }
-    // Often before the list, where the hub was fed up to there: the table passes over
-    // what it has.
+    // This may be before the list's revision. The table ignores changes that it already has.
     after = hub_->head();
-    satisfied = Satisfied();
+    satisfied = TakeSatisfiedWaiters();
   }
   StartWatch(after);
   watch_lock.Unlock();
@@ -197,7 +198,7 @@ void EtcdMirror::Install(const std::shared_ptr<Loading>& loading) {
   for (const auto& done : satisfied) done(true);
 }
 
-void EtcdMirror::LoadLater(const Status& why) {
+void EtcdCache::RetryListLater(const Status& why) {
   std::chrono::nanoseconds wait{0};
   bool first = false;
   const SteadyTime now = options_.executor->clock().Steady();
@@ -207,55 +208,57 @@ void EtcdMirror::LoadLater(const Status& why) {
     wait = backoff_.Next(now);
     first = !std::exchange(list_failed_, true);
   }
-  if (first) Say(LogLevel::kWarn, "cannot list etcd; trying again and again", why.message());
-  options_.executor->PostAt(now + wait, [this] { StartLoading(); });
+  if (first) Log(LogLevel::kWarn, "cannot list etcd; retrying", why.message());
+  options_.executor->PostAt(now + wait, [this] { StartList(); });
 }
 
 // ---- the watch ----
 
-void EtcdMirror::EndWatch() {
+void EtcdCache::EndWatch() {
   MutexLock lock(watch_mu_);
   watch_.reset();
 }
 
-void EtcdMirror::StartWatch(Revision after) {
-  watch_ = source_.watch(after, [this](Result<EtcdWatchBatch> batch) { Take(std::move(batch)); });
+void EtcdCache::StartWatch(Revision after) {
+  watch_ = source_.watch(after,
+                         [this](Result<EtcdWatchBatch> batch) { OnWatchBatch(std::move(batch)); });
 }
 
-// Only compaction ends a watch. What follows is done elsewhere: this is its callback.
-void EtcdMirror::WatchExpired(const Status& why) {
+// Only a compaction ends a watch. The executor does the rest, because this is a callback of the
+// watch that is destroyed.
+void EtcdCache::WatchExpired(const Status& why) {
   WatchHub::Woken woken;
-  std::optional<Revision> nearer;
+  std::optional<Revision> restart_after;
   {
     MutexLock lock(mu_);
     if (state_ == State::kStopped) return;
-    if (replay_ > 0) {
-      // It was only a try. Nearer to the list there may be some left.
-      replay_ /= 8;
-      nearer = std::max<Revision>(listed_ - replay_, 1);
-      woken = hub_->Skip(*nearer);
+    if (replay_revisions_ > 0) {
+      // The replay is optional. Start closer to the list.
+      replay_revisions_ /= 8;
+      restart_after = std::max<Revision>(list_revision_ - replay_revisions_, 1);
+      woken = hub_->Skip(*restart_after);
     } else {
-      gap_ = true;
+      missed_changes_ = true;
       state_ = State::kLoading;
       table_.reset();
     }
   }
   WatchHub::Wake(woken);
-  if (!nearer) {
-    Say(LogLevel::kWarn, "fell behind a compaction of etcd; listing again", why.message());
+  if (!restart_after) {
+    Log(LogLevel::kWarn, "the next changes were compacted in etcd; listing again", why.message());
   }
-  options_.executor->Post([this, nearer] {
+  options_.executor->Post([this, restart_after] {
     EndWatch();
-    if (!nearer) return StartLoading();
+    if (!restart_after) return StartList();
     MutexLock lock(watch_mu_);
-    if (!stopped_) StartWatch(*nearer);
+    if (!stopped_) StartWatch(*restart_after);
   });
 }
 
-void EtcdMirror::Take(Result<EtcdWatchBatch> batch) {
+void EtcdCache::OnWatchBatch(Result<EtcdWatchBatch> batch) {
   if (!batch) return WatchExpired(batch.error());
   const WallTime now = clock_.Now();
-  // The Schema is asked without the lock.
+  // The Schema's functions run without the lock.
   std::vector<EntryTable::Facts> facts;
   facts.reserve(batch->changes.size());
   for (const auto& change : batch->changes) {
@@ -265,54 +268,54 @@ void EtcdMirror::Take(Result<EtcdWatchBatch> batch) {
   WatchHub::Woken woken;
   std::vector<std::function<void(bool)>> satisfied;
   std::shared_ptr<EntryTable> dropped;
-  bool ask = false;
+  bool request = false;
   {
     MutexLock lock(mu_);
-    if (state_ == State::kStopped || gap_) return;
+    if (state_ == State::kStopped || missed_changes_) return;
     stalled_ = false;
-    asked_ = false;
-    replay_ = 0;
+    progress_requested_ = false;
+    replay_revisions_ = 0;
     if (table_) Apply(*batch, std::move(facts), now);
     if (table_ && table_->memory_bytes() >= options_.max_bytes) {
-      // History first; it is not needed to answer what is asked most.
+      // Trim the watch window first; most reads do not need it.
       while (table_->memory_bytes() >= options_.max_bytes &&
-             !table_->Compact(now, table_->history_bytes() / 2).empty()) {
+             !table_->Compact(now, table_->watch_window_bytes() / 2).empty()) {
       }
       if (table_->memory_bytes() >= options_.max_bytes) {
         dropped.swap(table_);
-        state_ = State::kFeeding;
+        state_ = State::kWatchOnly;
         too_large_since_ = options_.executor->clock().Steady();
       }
     }
-    // Visible to reads first, then to watches.
+    // Reads see the changes before watches do.
     const Revision head = hub_->head();
     auto first = batch->changes.begin();
     while (first != batch->changes.end() && (*first)->revision() <= head) ++first;
     batch->changes.erase(batch->changes.begin(), first);
     woken = hub_->Append(batch->changes, batch->revision);
-    satisfied = Satisfied();
-    // An answer to a question that was asked too early for some.
-    ask = batch->changes.empty() && !waiters_.empty();
-    asked_ = ask;
+    satisfied = TakeSatisfiedWaiters();
+    // The progress request was too early for some waiters.
+    request = batch->changes.empty() && !waiters_.empty();
+    progress_requested_ = request;
   }
-  if (ask) options_.executor->Post([this] { AskForProgress(); });
+  if (request) options_.executor->Post([this] { RequestProgress(); });
   if (dropped) {
-    Say(LogLevel::kWarn, "too many events for the index in memory: selector lists read all of etcd",
+    Log(LogLevel::kWarn, "too many events for the cache: lists with selectors read all of etcd",
         "");
   }
   WatchHub::Wake(woken);
   for (const auto& done : satisfied) done(true);
 }
 
-void EtcdMirror::Apply(EtcdWatchBatch& batch, std::vector<EntryTable::Facts> facts, WallTime now) {
+void EtcdCache::Apply(EtcdWatchBatch& batch, std::vector<EntryTable::Facts> facts, WallTime now) {
   const Revision known = table_->revision();
   for (std::size_t i = 0; i < batch.changes.size(); ++i) {
     auto& change = batch.changes[i];
     if (change->revision() <= known) continue;
     if (const EntryTable::Version* const old = table_->Newest(change->key())) {
       if (change->deleted() && old->expires <= now) ++expired_;
-      // What it replaced is told as it is here, and not as etcd sent it along: that would be a
-      // second copy in memory, and is missing where a compaction was faster.
+      // The previous value is the table's, not the one that etcd sent: that would be a second copy
+      // in memory, and it is missing if etcd has compacted it.
       change = table_->MakeChange(change->key(), change->current().value, change->revision(),
                                   /*last=*/change->resume_revision() == change->revision());
     }
@@ -321,9 +324,9 @@ void EtcdMirror::Apply(EtcdWatchBatch& batch, std::vector<EntryTable::Facts> fac
   table_->Advance(batch.revision);
 }
 
-// ---- those who wait ----
+// ---- waiters ----
 
-std::vector<std::function<void(bool)>> EtcdMirror::Satisfied() {
+std::vector<std::function<void(bool)>> EtcdCache::TakeSatisfiedWaiters() {
   std::vector<std::function<void(bool)>> satisfied;
   const Revision revision = table_ ? table_->revision() : 0;
   const auto end = waiters_.upper_bound(revision);
@@ -332,38 +335,38 @@ std::vector<std::function<void(bool)>> EtcdMirror::Satisfied() {
   return satisfied;
 }
 
-void EtcdMirror::WaitFor(Revision revision, std::function<void(bool)> done) {
+void EtcdCache::WaitFor(Revision revision, std::function<void(bool)> done) {
   const bool sound = source_.progress_is_sound();
-  bool ask = false;
-  bool tick = false;
+  bool request = false;
+  bool check = false;
   bool here = false;
   const SteadyTime now = options_.executor->clock().Steady();
   {
     MutexLock lock(mu_);
     here = table_ && table_->revision() >= revision;
-    const bool replaying = hub_->head() < listed_;  // and soon done, but reads need not wait
+    const bool replaying = hub_->head() < list_revision_;  // ends soon; reads do not wait for it
     const bool wait = !here && table_ && !replaying && !stalled_ && sound;
     if (wait) {
-      waiters_.emplace(revision, Waiter{now + kLongestWait, std::exchange(done, nullptr)});
-      ask = !std::exchange(asked_, true);
-      tick = !std::exchange(ticking_, true);
-    } else if (replaying && sound && now >= ask_at_) {
-      // Where there is nothing to replay only an answer tells that it is over.
-      ask = true;
-      ask_at_ = now + kProgressInterval;
+      waiters_.emplace(revision, Waiter{now + kMaxWait, std::exchange(done, nullptr)});
+      request = !std::exchange(progress_requested_, true);
+      check = !std::exchange(checking_waiters_, true);
+    } else if (replaying && sound && now >= next_progress_request_) {
+      // If there are no changes to replay, only a progress notification ends the replay.
+      request = true;
+      next_progress_request_ = now + kProgressInterval;
     }
   }
-  if (ask) options_.executor->Post([this] { AskForProgress(); });
-  if (tick) options_.executor->PostAt(now + kProgressInterval, [this] { Tick(); });
+  if (request) options_.executor->Post([this] { RequestProgress(); });
+  if (check) options_.executor->PostAt(now + kProgressInterval, [this] { CheckWaiters(); });
   if (done) done(here);
 }
 
-void EtcdMirror::AskForProgress() {
+void EtcdCache::RequestProgress() {
   MutexLock lock(watch_mu_);
   if (watch_) watch_->RequestProgress();
 }
 
-void EtcdMirror::Tick() {
+void EtcdCache::CheckWaiters() {
   const SteadyTime now = options_.executor->clock().Steady();
   std::vector<std::function<void(bool)>> late;
   bool more = false;
@@ -379,37 +382,37 @@ void EtcdMirror::Tick() {
     }
     if (!late.empty() && table_) stalled_ = true;
     more = !waiters_.empty();
-    ticking_ = more;
+    checking_waiters_ = more;
   }
   for (const auto& done : late) done(false);
   if (!more) return;
-  AskForProgress();
-  options_.executor->PostAt(now + kProgressInterval, [this] { Tick(); });
+  RequestProgress();
+  options_.executor->PostAt(now + kProgressInterval, [this] { CheckWaiters(); });
 }
 
 // ---- reads ----
 
-std::unique_ptr<EtcdMirror::Reading> EtcdMirror::NewReading(const Query& query, Revision at) {
+std::unique_ptr<EtcdCache::Reader> EtcdCache::NewReader(const Query& query, Revision at) {
   MutexLock lock(mu_);
   if (!table_) return nullptr;
   if (at == 0) at = table_->revision();
   if (!table_->CheckRevision(at).ok()) return nullptr;
   table_->Pin(at);
   // Not make_unique: the constructor is private.
-  return std::unique_ptr<Reading>(new Reading(this, query, table_, at));
+  return std::unique_ptr<Reader>(new Reader(this, query, table_, at));
 }
 
-EtcdMirror::Reading::~Reading() {
-  MutexLock lock(mirror_.mu_);
+EtcdCache::Reader::~Reader() {
+  MutexLock lock(cache_.mu_);
   table_->Unpin(at_);
 }
 
-std::optional<Page> EtcdMirror::Reading::Continue(std::size_t max_rows) {
+std::optional<Page> EtcdCache::Reader::Continue(std::size_t max_rows) {
   for (std::size_t rows = 0; !cursor_.done(); rows += EntryTable::kRowsAtOnce) {
     if (rows >= max_rows) return std::nullopt;
     std::vector<EntryTable::Found> entries;
     {
-      MutexLock lock(mirror_.mu_);
+      MutexLock lock(cache_.mu_);
       entries = table_->Read(query_, at_, cursor_);
     }
     for (EntryTable::Found& found : entries) {
@@ -419,13 +422,13 @@ std::optional<Page> EtcdMirror::Reading::Continue(std::size_t max_rows) {
   return page_.Finish();
 }
 
-std::optional<Page> EtcdMirror::Read(const Query& query, Revision at) {
-  const std::unique_ptr<Reading> reading = NewReading(query, at);
-  if (reading == nullptr) return std::nullopt;
-  return reading->Continue(SIZE_MAX);
+std::optional<Page> EtcdCache::Read(const Query& query, Revision at) {
+  const std::unique_ptr<Reader> reader = NewReader(query, at);
+  if (reader == nullptr) return std::nullopt;
+  return reader->Continue(SIZE_MAX);
 }
 
-std::optional<std::optional<Entry>> EtcdMirror::Get(const std::string& key) {
+std::optional<std::optional<Entry>> EtcdCache::Get(const std::string& key) {
   MutexLock lock(mu_);
   if (!table_) return std::nullopt;
   std::optional<std::optional<Entry>> entry;
@@ -436,8 +439,8 @@ std::optional<std::optional<Entry>> EtcdMirror::Get(const std::string& key) {
   return entry;
 }
 
-std::optional<Watch::Batch> EtcdMirror::ReadLog(const std::string& prefix, Revision after,
-                                                std::size_t max) {
+std::optional<Watch::Batch> EtcdCache::ReadLog(const std::string& prefix, Revision after,
+                                               std::size_t max) {
   MutexLock lock(mu_);
   if (!table_ || after >= table_->revision()) return std::nullopt;
   Result<Watch::Batch> batch = table_->ReadLog(prefix, after, max);
@@ -445,15 +448,15 @@ std::optional<Watch::Batch> EtcdMirror::ReadLog(const std::string& prefix, Revis
   return *std::move(batch);
 }
 
-// ---- times ----
+// ---- expiry ----
 
-std::optional<std::vector<Entry>> EtcdMirror::Overdue(WallTime when, std::size_t max) {
+std::optional<std::vector<Entry>> EtcdCache::Overdue(WallTime when, std::size_t max) {
   MutexLock lock(mu_);
   if (!table_) return std::nullopt;
   return table_->Due(when, max);
 }
 
-std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes(WallTime now) {
+std::optional<std::vector<Entry>> EtcdCache::RefreshLifetimes(WallTime now) {
   std::vector<Entry> over;
   std::string from;
   for (;;) {
@@ -461,7 +464,7 @@ std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes(WallTime now) {
     {
       MutexLock lock(mu_);
       if (!table_) return std::nullopt;
-      entries = table_->Live(from, kChunk);
+      entries = table_->Live(from, kEntriesPerLock);
     }
     if (entries.empty()) return over;
     from = entries.back().first + '\0';
@@ -482,27 +485,27 @@ std::optional<std::vector<Entry>> EtcdMirror::RefreshLifetimes(WallTime now) {
   }
 }
 
-void EtcdMirror::Maintain() {
-  // So that quiet watches can be told of revisions from which they will be able to go on.
-  if (source_.progress_is_sound()) AskForProgress();
-  const WallTime keep_from = clock_.Now() - options_.history;
+void EtcdCache::Maintain() {
+  // So that quiet watches get a recent revision from which they can resume.
+  if (source_.progress_is_sound()) RequestProgress();
+  const WallTime keep_from = clock_.Now() - options_.watch_window;
   for (;;) {
-    std::vector<std::shared_ptr<const Change>> gone;  // destroyed without the lock
+    std::vector<std::shared_ptr<const Change>> gone;  // destroyed after the lock is released
     MutexLock lock(mu_);
-    if (table_) gone = table_->Compact(keep_from, options_.max_history_bytes);
+    if (table_) gone = table_->Compact(keep_from, options_.max_watch_window_bytes);
     if (gone.empty()) break;
   }
   {
     MutexLock lock(mu_);
     const SteadyTime now = options_.executor->clock().Steady();
-    if (state_ != State::kFeeding || now - too_large_since_ < kTooLargeFor) return;
+    if (state_ != State::kWatchOnly || now - too_large_since_ < kRetryTooLargeAfter) return;
     state_ = State::kLoading;
   }
   EndWatch();
-  StartLoading();
+  StartList();
 }
 
-void EtcdMirror::Say(LogLevel level, std::string_view message, const std::string& error) const {
+void EtcdCache::Log(LogLevel level, std::string_view message, const std::string& error) const {
   if (!options_.log) return;
   LogEntry entry{.level = level, .message = message, .fields = {}};
   if (!error.empty()) entry.fields.emplace_back("error", error);

@@ -1,9 +1,8 @@
-// Members of a cluster are killed and paused at random, two at a time now and then, while two
-// stores write to it and watch it. Afterwards nothing that was acknowledged is lost, nothing
-// that was refused is there, and every watch saw every change once, in order, or was told that it
-// had missed some.
+// Kills and pauses members of a cluster at random, sometimes two at a time, while two stores write
+// and watch. Afterwards no acknowledged write is lost, no rejected write exists, and every watch
+// got every change once and in order, or an error that says that it missed some.
 //
-//   etcd_chaos_test        12 rounds, as make test runs it; HERALD_SOAK=1: 200
+//   etcd_chaos_test        12 rounds in make test; HERALD_SOAK=1: 200
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -29,7 +28,7 @@ using namespace std::chrono_literals;
 constexpr int kWriters = 4;
 constexpr std::string_view kLast = "/z";
 
-// How far the writers are, for whoever waits for them to get on.
+// Counts the attempts of the writers.
 class Count {
  public:
   void Add() {
@@ -41,7 +40,7 @@ class Count {
     MutexLock lock(mu_);
     return count_;
   }
-  // False where that took too long.
+  // Returns false on timeout.
   bool WaitFor(int count, std::chrono::nanoseconds timeout) {
     MutexLock lock(mu_);
     return changed_.WaitFor(lock, timeout, [&]() REQUIRES(mu_) { return count_ >= count; });
@@ -78,10 +77,10 @@ Page ListInTheEnd(Store& store) {
   }
 }
 
-// What became of the writes.
+// The results of the writes.
 struct Outcome {
   std::map<std::string, Revision> acknowledged{};
-  std::set<std::string> refused{};
+  std::set<std::string> rejected{};
   std::set<std::string> unknown{};
 };
 
@@ -104,25 +103,25 @@ class Writer {
   void Try(Store& store, const std::string& key) {
     const Result<Written> written = Create(store, key);
     if (written) {
-      EXPECT_TRUE(written->committed) << key << " was there before it was created";
+      EXPECT_TRUE(written->committed) << key << " existed before it was created";
       outcome_.acknowledged[key] = written->revision;
     } else if (written.error().Is(StatusReason::kTimeout)) {
       outcome_.unknown.insert(key);
     } else {
       EXPECT_TRUE(written.error().Is(StatusReason::kServiceUnavailable))
           << written.error().ToString();
-      outcome_.refused.insert(key);
-      // As a client does that is told to come again later.
+      outcome_.rejected.insert(key);
+      // Like a client that gets retry_after.
       pause_.WaitFor(1, 20ms);
     }
   }
 
   Outcome outcome_;
-  Count pause_;  // nobody counts on it
+  Count pause_;  // never incremented
   std::thread thread_;
 };
 
-// What a client with a watch knows: it lists again where it is told to, and goes on else.
+// A client with a watch: it lists again after kExpired, and resumes after other errors.
 class Follower {
  public:
   explicit Follower(Store& store)
@@ -150,7 +149,7 @@ class Follower {
         EXPECT_FALSE(change->deleted());
         EXPECT_GT(change->revision(), revision_) << "out of order";
         const bool is_new = entries_.emplace(change->key(), change->revision()).second;
-        EXPECT_TRUE(is_new) << change->key() << " was told twice";
+        EXPECT_TRUE(is_new) << change->key() << " was delivered twice";
         revision_ = change->revision();
       }
     }
@@ -163,7 +162,7 @@ class Follower {
   std::thread thread_;
 };
 
-TEST(EtcdChaosTest, LosesNothingAndTellsEverybodyEverything) {
+TEST(EtcdChaosTest, LosesNoWritesAndDeliversAllChanges) {
   const int rounds = std::getenv("HERALD_SOAK") != nullptr ? 200 : 12;
   EtcdCluster etcd({.members = 3});
   StoreOptions options;
@@ -195,7 +194,7 @@ TEST(EtcdChaosTest, LosesNothingAndTellsEverybodyEverything) {
     const std::size_t first = pick(3);
     const std::size_t second = (first + 1 + pick(2)) % 3;
     switch (pick(4)) {
-      case 0:  // a majority is left
+      case 0:  // the others are a majority
         etcd.Kill(first);
         tries.WaitFor(tries.count() + 100, 3s);
         etcd.Restart(first);
@@ -205,7 +204,7 @@ TEST(EtcdChaosTest, LosesNothingAndTellsEverybodyEverything) {
         tries.WaitFor(tries.count() + 50, 3s);
         etcd.Resume(first);
         break;
-      case 2:  // none is
+      case 2:  // no majority
         etcd.Pause(first);
         etcd.Kill(second);
         tries.WaitFor(tries.count() + 20, 3s);
@@ -223,7 +222,7 @@ TEST(EtcdChaosTest, LosesNothingAndTellsEverybodyEverything) {
   for (const auto& writer : writers) {
     const Outcome& outcome = writer->Finish();
     all.acknowledged.insert(outcome.acknowledged.begin(), outcome.acknowledged.end());
-    all.refused.insert(outcome.refused.begin(), outcome.refused.end());
+    all.rejected.insert(outcome.rejected.begin(), outcome.rejected.end());
     all.unknown.insert(outcome.unknown.begin(), outcome.unknown.end());
   }
   ListInTheEnd(**a);
@@ -239,8 +238,8 @@ TEST(EtcdChaosTest, LosesNothingAndTellsEverybodyEverything) {
     ASSERT_TRUE(entries.contains(key)) << key << " was acknowledged and is lost";
     EXPECT_EQ(entries[key], revision) << key;
   }
-  for (const std::string& key : all.refused) {
-    EXPECT_FALSE(entries.contains(key)) << key << " was refused and is there";
+  for (const std::string& key : all.rejected) {
+    EXPECT_FALSE(entries.contains(key)) << key << " was rejected and exists";
   }
   int relists = 0;
   for (const auto& follower : followers) {
@@ -248,8 +247,8 @@ TEST(EtcdChaosTest, LosesNothingAndTellsEverybodyEverything) {
     EXPECT_EQ(follower->entries(), entries);
     relists += follower->relists();
   }
-  std::printf("%zu acknowledged, %zu refused, %zu unknown; %d lists of %zu followers\n",
-              all.acknowledged.size(), all.refused.size(), all.unknown.size(), relists,
+  std::printf("%zu acknowledged, %zu rejected, %zu unknown; %d lists of %zu followers\n",
+              all.acknowledged.size(), all.rejected.size(), all.unknown.size(), relists,
               followers.size());
 }
 

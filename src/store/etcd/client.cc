@@ -12,7 +12,7 @@ namespace {
 
 namespace pb = etcdserverpb;
 
-// Moves the value out: values are most of what a list weighs.
+// Moves the value: values are most of the size of a list.
 Bytes TakeValue(pb::KeyValue& kv) {
   return std::make_shared<const std::string>(std::move(*kv.mutable_value()));
 }
@@ -32,7 +32,7 @@ EtcdPage ToPage(pb::RangeResponse& response, bool keys_only) {
   return page;
 }
 
-// Compares where something is expected, writes, and reads what is there where it is not so.
+// Compares with the expected revision, then writes, or else reads the current entry.
 pb::TxnRequest ToTransaction(EtcdWrite write) {
   pb::TxnRequest request;
   if (write.expected != Write::kAny) {
@@ -56,7 +56,7 @@ pb::TxnRequest ToTransaction(EtcdWrite write) {
 Written ToWritten(pb::TxnResponse& response) {
   Written written{
       .committed = false, .revision = response.header().revision(), .current = std::nullopt};
-  if (response.responses_size() == 0) return written;  // a key that is not there was not deleted
+  if (response.responses_size() == 0) return written;  // the key to delete does not exist
   pb::ResponseOp& first = *response.mutable_responses(0);
   if (response.succeeded()) {
     written.committed =
@@ -70,7 +70,7 @@ Written ToWritten(pb::TxnResponse& response) {
 
 void StartRange(EtcdRpc& rpc, EtcdRange range, std::function<void(Result<EtcdPage>)> done) {
   pb::RangeRequest request;
-  // The smallest key: etcd takes an empty one for a mistake.
+  // The smallest key: etcd rejects an empty one.
   request.set_key(range.start.empty() ? std::string(1, '\0') : std::move(range.start));
   request.set_range_end(std::move(range.end));
   request.set_limit(range.limit);
@@ -92,22 +92,22 @@ void StartRange(EtcdRpc& rpc, EtcdRange range, std::function<void(Result<EtcdPag
       });
 }
 
-// Of a write that etcd refused because it is full: it may have been the one that filled it.
-// `unknown` where that cannot be found out.
-void LookWhetherDone(EtcdRpc& rpc, const pb::TxnRequest& sent, const Status& refusal,
-                     const Status& unknown, std::function<void(Result<Written>)> done) {
-  // What was there before may look the same, unless it is known when that was written.
+// For a write that etcd rejected for lack of space: etcd applies the write that exceeds the quota
+// and still rejects it. Reads the key to find out. `unknown` is the status if that is not possible.
+void CheckWhetherApplied(EtcdRpc& rpc, const pb::TxnRequest& sent, const Status& rejection,
+                         const Status& unknown, std::function<void(Result<Written>)> done) {
+  // Without an expected revision, an equal value may be from an earlier write.
   const bool puts = sent.success_size() > 0 && sent.success(0).has_request_put();
   if (!puts || sent.compare_size() == 0) return done(unknown);
   const pb::PutRequest& put = sent.success(0).request_put();
   StartRange(
       rpc, {.start = put.key()},
-      [value = put.value(), expected = sent.compare(0).mod_revision(), refusal, unknown,
+      [value = put.value(), expected = sent.compare(0).mod_revision(), rejection, unknown,
        done = std::move(done)](Result<EtcdPage> found) {
         if (!found) return done(unknown);
-        if (found->entries.empty()) return done(refusal);
+        if (found->entries.empty()) return done(rejection);
         const EtcdKeyValue& entry = found->entries.front();
-        if (entry.mod_revision == expected || *entry.value != value) return done(refusal);
+        if (entry.mod_revision == expected || *entry.value != value) return done(rejection);
         done(Written{.committed = true, .revision = entry.mod_revision, .current = std::nullopt});
       });
 }
@@ -115,7 +115,7 @@ void LookWhetherDone(EtcdRpc& rpc, const pb::TxnRequest& sent, const Status& ref
 EtcdClient::Condition ToCondition(const pb::StatusResponse& response) {
   EtcdClient::Condition condition{
       .bytes = response.dbsize(), .has_leader = response.leader() != 0, .alarms = {}};
-  // Each alarm is told once for each member that raised it, as text around its name.
+  // There is a string for each alarm and member that raised it; it contains the alarm's name.
   for (const std::string_view alarm : {"NOSPACE", "CORRUPT"}) {
     if (std::any_of(response.errors().begin(), response.errors().end(),
                     [alarm](const auto& e) { return e.find(alarm) != std::string::npos; })) {
@@ -125,11 +125,11 @@ EtcdClient::Condition ToCondition(const pb::StatusResponse& response) {
   return condition;
 }
 
-// The user's end of a watch.
-class Handle final : public EtcdWatch {
+// The user's handle of a watch.
+class WatchHandle final : public EtcdWatch {
  public:
-  explicit Handle(std::shared_ptr<EtcdWatcher> watcher) : watcher_(std::move(watcher)) {}
-  ~Handle() override { watcher_->Stop(); }
+  explicit WatchHandle(std::shared_ptr<EtcdWatcher> watcher) : watcher_(std::move(watcher)) {}
+  ~WatchHandle() override { watcher_->Stop(); }
   void RequestProgress() override { watcher_->RequestProgress(); }
 
  private:
@@ -185,8 +185,8 @@ void EtcdClient::Commit(EtcdWrite write, std::function<void(Result<Written>)> do
              [rpc, done = std::move(done)](const auto& call, const Status& status,
                                            pb::TxnResponse& response) {
                if (status.ok()) return done(ToWritten(response));
-               if (!call.verdict().full) return done(status);
-               LookWhetherDone(*rpc, call.request(), call.verdict().status, status, done);
+               if (!call.error_info().out_of_space) return done(status);
+               CheckWhetherApplied(*rpc, call.request(), call.error_info().status, status, done);
              });
 }
 
@@ -194,7 +194,7 @@ void EtcdClient::GrantLease(std::chrono::seconds ttl, std::function<void(Result<
   pb::LeaseGrantRequest request;
   request.set_ttl(ttl.count());
   impl_->rpc->Start<pb::LeaseGrantResponse>(
-      // A lease too many holds nothing and ends by itself.
+      // A surplus lease has no keys and expires by itself.
       {.repeatable = true}, std::move(request),
       [](EtcdConnection& connection, grpc::ClientContext* context,
          const pb::LeaseGrantRequest& sent) {
@@ -226,7 +226,7 @@ void EtcdClient::Compact(Revision revision, std::function<void(Status)> done) {
 
 void EtcdClient::GetCondition(std::function<void(Result<Condition>)> done) {
   impl_->rpc->Start<pb::StatusResponse>(
-      // Also of a member without a leader: that it has none is worth knowing.
+      // A member without a leader answers too, so that the caller learns of it.
       {.repeatable = true, .needs_leader = false}, pb::StatusRequest(),
       [](EtcdConnection& connection, grpc::ClientContext* context, const pb::StatusRequest& sent) {
         return connection.maintenance.PrepareAsyncStatus(context, sent, connection.queue);
@@ -247,7 +247,7 @@ std::unique_ptr<EtcdWatch> EtcdClient::Watch(std::string prefix, Revision after,
       std::make_shared<EtcdWatcher>(impl_->rpc.get(), std::move(prefix), after, std::move(batch));
   impl_->Add(watcher);
   watcher->Start();
-  return std::make_unique<Handle>(std::move(watcher));
+  return std::make_unique<WatchHandle>(std::move(watcher));
 }
 
 bool EtcdClient::progress_is_sound() const { return impl_->rpc->progress_is_sound(); }

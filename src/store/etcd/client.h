@@ -17,25 +17,25 @@
 
 namespace herald::store {
 
-// Where etcd is and how to speak to it.
+// The addresses of etcd, and how to connect to it.
 struct EtcdClientOptions {
-  // "https://a:2379", "http://127.0.0.1:2379"; one scheme for all. At least one.
+  // "https://a:2379", "http://127.0.0.1:2379". At least one; all with the same scheme.
   std::vector<std::string> endpoints{};
-  // PEM files, re-read when a new connection is made and they have changed. For https only.
-  std::string ca_file{};    // empty: the system's
-  std::string cert_file{};  // ours, for mutual TLS
+  // PEM files, for https only. Read again for each new connection.
+  std::string ca_file{};    // empty: the system's authorities
+  std::string cert_file{};  // the client certificate, for mutual TLS
   std::string key_file{};
-  std::string user{};  // with a password; empty: none
+  std::string user{};  // empty: no authentication
   std::string password{};
-  // After which a call is given up, and its endpoint suspected.
+  // A call fails after this, and its endpoint becomes suspect.
   std::chrono::milliseconds call_timeout{5'000};
-  // How long a silent connection with calls under way, or a silent watch, is trusted before it
-  // is pinged. etcd closes connections that are pinged more often than every 5 s, or without calls.
+  // A silent connection with calls in progress, or a silent watch, is pinged after this. etcd
+  // closes connections that are pinged without calls or more often than every 5 s.
   std::chrono::milliseconds keepalive{10'000};
-  LogFunction log{};  // endpoints lost and found again, once each
+  LogFunction log{};  // one entry when an endpoint is lost, one when it is back
 };
 
-// One key as etcd keeps it.
+// One key as etcd stores it.
 struct EtcdKeyValue {
   std::string key{};
   Bytes value{};
@@ -43,7 +43,7 @@ struct EtcdKeyValue {
   std::int64_t lease = 0;  // 0: none
 };
 
-// A write of one key in a transaction of its own; see store::Write for what it means.
+// A write of one key, in its own transaction. See store::Write for the semantics.
 struct EtcdWrite {
   std::string key{};
   Bytes value{};                    // null: delete
@@ -51,11 +51,11 @@ struct EtcdWrite {
   std::int64_t lease = 0;           // for the new value
 };
 
-// Keys in [start, end) as they stood at a revision.
+// The keys in [start, end) at a revision.
 struct EtcdRange {
   std::string start{};
-  std::string end{};  // exclusive; empty: the one key `start`; "\0": no end
-  Revision at = 0;    // 0: now
+  std::string end{};  // exclusive; empty: only the key `start`; "\0": no end
+  Revision at = 0;    // 0: the latest
   std::int64_t limit = 0;
   bool keys_only = false;
   bool count_only = false;
@@ -63,73 +63,73 @@ struct EtcdRange {
 
 struct EtcdPage {
   std::vector<EtcdKeyValue> entries{};
-  std::int64_t count = 0;  // of all keys in the range
+  std::int64_t count = 0;  // number of all keys in the range
   bool more = false;
-  Revision revision = 0;  // etcd's latest when it answered
+  Revision revision = 0;  // etcd's latest at the time of the response
 };
 
-// What a watch on etcd tells.
+// One batch of a watch on etcd.
 struct EtcdWatchBatch {
-  std::vector<std::shared_ptr<const Change>> changes{};  // of whole revisions, in order
-  // Everything up to here has been told. Beyond the last change only where etcd said so and its
-  // progress notifications can be trusted (see EtcdClient::progress_is_sound).
+  std::vector<std::shared_ptr<const Change>> changes{};  // complete revisions, in order
+  // All changes up to this revision have been delivered. It exceeds the last change's revision only
+  // after a progress notification that can be trusted (see EtcdClient::progress_is_sound).
   Revision revision = 0;
 };
 
-// What stands behind one watch; destroying it ends the watch, and no callback comes after that.
+// A handle of one watch. Destroying it ends the watch; there are no callbacks after that.
 class EtcdWatch {
  public:
   virtual ~EtcdWatch() = default;
-  // Asks etcd to say how far the watch is, even if nothing changes. Any thread. The answer is
-  // a batch without changes. There is none while etcd still sends changes, when a stream
-  // breaks, or where progress cannot be trusted: who needs one asks again after a while.
+  // Requests a progress notification. Any thread. The response is a batch without changes. There is
+  // none while etcd still sends older changes, if the stream breaks, or if progress notifications
+  // cannot be trusted: a caller that needs one must retry.
   virtual void RequestProgress() = 0;
 };
 
-// An EtcdClient makes the calls that a store needs over etcd's v3 gRPC API, to whichever
-// member of the cluster answers.
+// An EtcdClient makes the calls that a store needs over etcd's v3 gRPC API. Any member of the
+// cluster can answer them.
 //
-// Calls are spread over the endpoints that work. One that does not (refused, silent, without
-// a leader, corrupt) is left alone for a while that grows, with jitter, up to 30 s, and tried
-// again; while none works every call fails at once rather than queue up.
+// Calls are distributed over the endpoints that work. An endpoint that fails (connection refused,
+// silent, no leader, corrupt) is retried after a delay that grows up to 30 s, with jitter. While no
+// endpoint works, every call fails at once; calls are not queued.
 //
-//   reads    are tried on another endpoint when one fails, within `call_timeout`
-//   writes   are tried again only where the first try cannot have been carried out; but a
-//            lease too many, or a compaction twice, harms nobody: these are tried like reads
-//   watches  go on behind the last revision they have told, on another endpoint, by themselves
+//   reads    are retried on another endpoint, within `call_timeout`
+//   writes   are retried only if the first attempt cannot have been applied. Leases and compactions
+//            may be repeated without harm, so they are retried like reads
+//   watches  resume automatically after the last delivered revision, on another endpoint
 //
 // Errors: kServiceUnavailable with retry_after (no endpoint, no leader, NOSPACE, too many
-// requests), kTimeout where nobody knows whether the write was done, kExpired where a revision
-// was compacted away, kBadRequest for a revision of the future, kUnauthorized and kForbidden
-// for user and password, kNotFound for a lease that is gone (and only for that).
+// requests); kTimeout if it is unknown whether the write was applied; kExpired if the revision was
+// compacted; kBadRequest for a future revision; kUnauthorized and kForbidden for the user and
+// password; kNotFound for a lease that does not exist (and only for that).
 //
-// Completions are called exactly once, on a thread of the client's; they must not block.
-// Thread-safe. The destructor fails what is under way with kCancelled, and waits for that; so it
-// must not run in a completion. Watches may outlive the client, and are then silent.
+// Each completion is called exactly once, on a thread of the client, and must not block.
+// Thread-safe. The destructor fails all calls with kCancelled and waits for them, so it must not
+// run in a completion. Watches may outlive the client; they then have no further callbacks.
 class EtcdClient {
  public:
-  // Does not wait for a connection; only what can never work is an error (a URL that is none,
-  // files that cannot be read, half of a key pair).
+  // Does not wait for a connection. Fails only for options that can never work (an invalid URL, an
+  // unreadable file, a certificate without its key).
   static Result<std::unique_ptr<EtcdClient>> Open(EtcdClientOptions options);
   ~EtcdClient();
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
 
   void Range(EtcdRange range, std::function<void(Result<EtcdPage>)> done);
-  // `lease` of an entry that the write found instead is not told.
+  // If the write finds another entry, the result does not contain that entry's lease.
   void Commit(EtcdWrite write, std::function<void(Result<Written>)> done);
 
-  // A lease that ends by itself after `ttl`; etcd may lengthen it, and says so.
+  // A lease that expires after `ttl`. etcd may grant a longer one; `ttl` is the granted one.
   struct Lease {
     std::int64_t id = 0;
     std::chrono::seconds ttl{0};
   };
   void GrantLease(std::chrono::seconds ttl, std::function<void(Result<Lease>)> done);
 
-  // Forgets what came before a revision. Anything that was compacted already is fine.
+  // Compacts etcd up to a revision. Ok if it is already compacted.
   void Compact(Revision revision, std::function<void(Status)> done);
 
-  // The size of the database and whether it can write, of the endpoint that answers first.
+  // The database size and the alarms, from the first endpoint that answers.
   struct Condition {
     std::int64_t bytes = 0;
     bool has_leader = false;
@@ -137,18 +137,18 @@ class EtcdClient {
   };
   void GetCondition(std::function<void(Result<Condition>)> done);
 
-  // Changes of keys with that prefix after `after`; 0: all that ever were. `batch` comes from one
-  // thread at a time, with changes or with progress. kExpired ends the watch: what comes next was
-  // compacted away. All other troubles are survived; `batch` is then silent until etcd is back.
+  // Watches keys with the prefix, for changes after revision `after`; 0: from the beginning.
+  // `batch` is called by one thread at a time, with changes or progress. kExpired ends the watch:
+  // the next changes were compacted. After all other errors the watch resumes when etcd is back.
   std::unique_ptr<EtcdWatch> Watch(std::string prefix, Revision after,
                                    std::function<void(Result<EtcdWatchBatch>)> batch);
 
-  // Whether every endpoint is known to run an etcd whose progress notifications tell the truth:
-  // 3.4.31, 3.5.13 or newer. Older ones may announce a revision before its changes
-  // (etcd#15220, etcd#17507). False until all endpoints have told their version once.
+  // Whether all endpoints run a version of etcd with correct progress notifications: 3.4.31, 3.5.13
+  // or newer. Older ones may announce a revision before they send its changes (etcd#15220,
+  // etcd#17507). False until all endpoints have returned their version.
   bool progress_is_sound() const;
 
-  // Ok where an endpoint answered last time it was asked.
+  // Ok if an endpoint is known to accept writes; see EtcdRpc::Health().
   Status Health() const;
 
  private:

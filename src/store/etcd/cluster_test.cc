@@ -22,15 +22,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-std::unique_ptr<EtcdClient> Connect(EtcdClientOptions options) {
-  auto client = EtcdClient::Open(std::move(options));
-  HERALD_CHECK(client.has_value());
-  return *std::move(client);
-}
+Bytes Value(std::string string) { return std::make_shared<const std::string>(std::move(string)); }
 
-Bytes Value(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
-
-// One member, shared by all tests that do it no harm; each has keys of its own.
+// One member, shared by all tests that do not disturb it; each test has its own keys.
 class EtcdTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { cluster_ = std::make_unique<EtcdCluster>(); }
@@ -49,7 +43,7 @@ class EtcdTest : public testing::Test {
 };
 std::unique_ptr<EtcdCluster> EtcdTest::cluster_;
 
-TEST_F(EtcdTest, WritesWhereTheKeyIsAsExpected) {
+TEST_F(EtcdTest, WritesIfTheKeyHasTheExpectedRevision) {
   const auto created = Put(*client_, "w/a", "1", 0);
   ASSERT_TRUE(created) << created.error().ToString();
   EXPECT_TRUE(created->committed);
@@ -85,7 +79,7 @@ TEST_F(EtcdTest, WritesWhereTheKeyIsAsExpected) {
   EXPECT_FALSE(absent->current);
 }
 
-TEST_F(EtcdTest, DeletesWhereTheKeyIsAsExpected) {
+TEST_F(EtcdTest, DeletesIfTheKeyHasTheExpectedRevision) {
   const auto nothing = Delete(*client_, "d/a");
   ASSERT_TRUE(nothing);
   EXPECT_FALSE(nothing->committed);
@@ -97,7 +91,7 @@ TEST_F(EtcdTest, DeletesWhereTheKeyIsAsExpected) {
   ASSERT_TRUE(stale);
   EXPECT_FALSE(stale->committed);
   EXPECT_EQ(*stale->current->value, "1");
-  // It must not exist and be deleted: never.
+  // The key must not exist and must be deleted: impossible.
   const auto absurd = Delete(*client_, "d/a", 0);
   ASSERT_TRUE(absurd);
   EXPECT_FALSE(absurd->committed);
@@ -150,12 +144,12 @@ TEST_F(EtcdTest, ReadsPagesAtARevision) {
   EXPECT_EQ(everything->entries.size(), 1u);
 }
 
-TEST_F(EtcdTest, RefusesRevisionsThatAreGoneOrNotThereYet) {
+TEST_F(EtcdTest, RejectsCompactedAndFutureRevisions) {
   const auto first = Put(*client_, "c/a", "1");
   const auto second = Put(*client_, "c/a", "2");
   ASSERT_TRUE(first && second);
   EXPECT_TRUE(Compact(*client_, second->revision).ok());
-  EXPECT_TRUE(Compact(*client_, first->revision).ok());  // long done
+  EXPECT_TRUE(Compact(*client_, first->revision).ok());  // already compacted
   EXPECT_TRUE(Compact(*client_, second->revision + 1000).Is(StatusReason::kBadRequest));
 
   const auto gone = Range(*client_, {.start = "c/a", .at = first->revision});
@@ -166,20 +160,20 @@ TEST_F(EtcdTest, RefusesRevisionsThatAreGoneOrNotThereYet) {
   EXPECT_TRUE(future.error().Is(StatusReason::kBadRequest)) << future.error().ToString();
 }
 
-TEST_F(EtcdTest, LeasesEndTheirKeys) {
+TEST_F(EtcdTest, LeasesDeleteTheirKeys) {
   const auto lease = GrantLease(*client_, seconds(1));
   ASSERT_TRUE(lease) << lease.error().ToString();
   EXPECT_NE(lease->id, 0);
   EXPECT_GE(lease->ttl, seconds(1));
 
-  Told told;
-  const auto watch = client_->Watch("l/", Now(), told.callback());
+  WatchRecorder recorder;
+  const auto watch = client_->Watch("l/", Now(), recorder.callback());
   const auto put = Put(*client_, "l/a", "1", 0, lease->id);
   ASSERT_TRUE(put) << put.error().ToString();
   ASSERT_TRUE(put->committed);
   EXPECT_EQ(Range(*client_, {.start = "l/a"})->entries.at(0).lease, lease->id);
-  ASSERT_TRUE(told.UntilCount(2));
-  EXPECT_TRUE(told.changes()[1]->deleted());
+  ASSERT_TRUE(recorder.WaitForCount(2));
+  EXPECT_TRUE(recorder.changes()[1]->deleted());
 
   const auto late = Put(*client_, "l/b", "1", 0, lease->id);
   ASSERT_FALSE(late);
@@ -187,18 +181,18 @@ TEST_F(EtcdTest, LeasesEndTheirKeys) {
   EXPECT_TRUE(Range(*client_, {.start = "l/b"})->entries.empty());
 }
 
-TEST_F(EtcdTest, WatchTellsEachChangeWithWhatWasThereBefore) {
+TEST_F(EtcdTest, WatchDeliversEachChangeWithItsPreviousValue) {
   const Revision before = Now();
   ASSERT_TRUE(Put(*client_, "x/a", "1"));
-  Told told;
-  const auto watch = client_->Watch("x/", before, told.callback());
+  WatchRecorder recorder;
+  const auto watch = client_->Watch("x/", before, recorder.callback());
   const auto changed = Put(*client_, "x/a", "2");
   ASSERT_TRUE(Put(*client_, "y/a", "not of this watch"));
   const auto deleted = Delete(*client_, "x/a");
   ASSERT_TRUE(changed && deleted);
-  ASSERT_TRUE(told.UntilCount(3));
+  ASSERT_TRUE(recorder.WaitForCount(3));
 
-  const auto changes = told.changes();
+  const auto changes = recorder.changes();
   EXPECT_EQ(*changes[0]->current().value, "1");
   EXPECT_FALSE(changes[0]->previous());
   EXPECT_FALSE(changes[0]->deleted());
@@ -213,76 +207,76 @@ TEST_F(EtcdTest, WatchTellsEachChangeWithWhatWasThereBefore) {
   EXPECT_EQ(changes[2]->revision(), deleted->revision);
   ASSERT_TRUE(changes[2]->previous());
   EXPECT_EQ(*changes[2]->previous()->value, "2");
-  EXPECT_EQ(told.revision(), deleted->revision);
+  EXPECT_EQ(recorder.revision(), deleted->revision);
 }
 
-TEST_F(EtcdTest, WatchOfWhatWasCompactedExpires) {
+TEST_F(EtcdTest, WatchOfACompactedRevisionExpires) {
   const auto first = Put(*client_, "e/a", "1");
   const auto second = Put(*client_, "e/a", "2");
   const auto third = Put(*client_, "e/a", "3");
   ASSERT_TRUE(first && second && third);
   ASSERT_TRUE(Compact(*client_, third->revision).ok());
-  Told told;
-  const auto watch = client_->Watch("e/", first->revision, told.callback());
-  EXPECT_TRUE(told.UntilError().Is(StatusReason::kExpired));
-  EXPECT_TRUE(told.changes().empty());
+  WatchRecorder recorder;
+  const auto watch = client_->Watch("e/", first->revision, recorder.callback());
+  EXPECT_TRUE(recorder.WaitForError().Is(StatusReason::kExpired));
+  EXPECT_TRUE(recorder.changes().empty());
 
-  // Where everything up to the compaction is known, nothing is missing.
-  Told rest;
+  // A watch after the compacted revision misses no changes.
+  WatchRecorder rest;
   const auto goes_on = client_->Watch("e/", third->revision, rest.callback());
   ASSERT_TRUE(Put(*client_, "e/a", "4"));
-  EXPECT_TRUE(rest.UntilCount(1));
+  EXPECT_TRUE(rest.WaitForCount(1));
 }
 
-TEST_F(EtcdTest, ManySmallWatchesAndAWatchOfEverything) {
+TEST_F(EtcdTest, WatchesOfAllKeysAndOfTheLastKeys) {
   const Revision before = Now();
-  Told all;
+  WatchRecorder all;
   const auto everything = client_->Watch("", before, all.callback());
-  Told toward_the_end;
-  const auto last = client_->Watch("\xff\xff", before, toward_the_end.callback());
+  WatchRecorder last_keys;
+  const auto last = client_->Watch("\xff\xff", before, last_keys.callback());
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(Put(*client_, "m/" + std::to_string(i), "v"));
   ASSERT_TRUE(Put(*client_, "\xff\xff\xff", "v"));
-  EXPECT_TRUE(all.UntilCount(101));
-  EXPECT_TRUE(toward_the_end.UntilCount(1));
-  EXPECT_EQ(toward_the_end.keys().front(), "\xff\xff\xff");
+  EXPECT_TRUE(all.WaitForCount(101));
+  EXPECT_TRUE(last_keys.WaitForCount(1));
+  EXPECT_EQ(last_keys.keys().front(), "\xff\xff\xff");
 }
 
-TEST_F(EtcdTest, WatchTellsATransactionAsAWhole) {
+TEST_F(EtcdTest, WatchDeliversATransactionInOneBatch) {
   const Revision before = Now();
-  Told told;
-  const auto watch = client_->Watch("t/", before, told.callback());
+  WatchRecorder recorder;
+  const auto watch = client_->Watch("t/", before, recorder.callback());
   // Base64: "t/a" is dC9h, "t/b" is dC9i.
   cluster_->Post(0, "/v3/kv/txn",
                  R"({"success":[{"requestPut":{"key":"dC9h","value":"MQ=="}},)"
                  R"({"requestPut":{"key":"dC9i","value":"Mg=="}}]})");
-  ASSERT_TRUE(told.UntilCount(2));
-  EXPECT_EQ(told.keys(), (std::vector<std::string>{"t/a", "t/b"}));
-  EXPECT_EQ(told.changes()[0]->revision(), told.changes()[1]->revision());
-  EXPECT_EQ(told.batches(), 1u);
+  ASSERT_TRUE(recorder.WaitForCount(2));
+  EXPECT_EQ(recorder.keys(), (std::vector<std::string>{"t/a", "t/b"}));
+  EXPECT_EQ(recorder.changes()[0]->revision(), recorder.changes()[1]->revision());
+  EXPECT_EQ(recorder.batches(), 1u);
 }
 
-TEST_F(EtcdTest, WatchSaysHowFarItIsWhereEtcdCanBeTrusted) {
+TEST_F(EtcdTest, WatchDeliversProgressIfItIsSound) {
   ASSERT_TRUE(Put(*client_, "p/a", "1"));
   const Revision before = Now();
-  Told told;
-  const auto watch = client_->Watch("p/", before, told.callback());
+  WatchRecorder recorder;
+  const auto watch = client_->Watch("p/", before, recorder.callback());
   const auto elsewhere = Put(*client_, "q/a", "1");
   ASSERT_TRUE(elsewhere);
   if (client_->progress_is_sound()) {
-    EXPECT_TRUE(UntilProgress(*watch, told, elsewhere->revision));
-    EXPECT_TRUE(told.changes().empty());
+    EXPECT_TRUE(WaitForProgress(*watch, recorder, elsewhere->revision));
+    EXPECT_TRUE(recorder.changes().empty());
   } else {
-    // It may be wrong, so it is not handed on.
+    // It may be wrong, so it is not delivered.
     watch->RequestProgress();
     const auto here = Put(*client_, "p/a", "2");
     ASSERT_TRUE(here);
-    ASSERT_TRUE(told.UntilCount(1));
-    EXPECT_EQ(told.batches(), 1u);
-    EXPECT_EQ(told.revision(), here->revision);
+    ASSERT_TRUE(recorder.WaitForCount(1));
+    EXPECT_EQ(recorder.batches(), 1u);
+    EXPECT_EQ(recorder.revision(), here->revision);
   }
 }
 
-TEST_F(EtcdTest, ListsLargerThanGrpcTakesByDefault) {
+TEST_F(EtcdTest, ReadsListsAboveTheDefaultLimitOfGrpc) {
   const std::string value(1 << 20, 'x');
   for (int i = 0; i < 6; ++i) ASSERT_TRUE(Put(*client_, "big/" + std::to_string(i), value));
   const Revision end = Now();
@@ -290,21 +284,21 @@ TEST_F(EtcdTest, ListsLargerThanGrpcTakesByDefault) {
   ASSERT_TRUE(page) << page.error().ToString();
   EXPECT_EQ(page->entries.size(), 6u);
 
-  // And watches: what is sent at once is more than one message may hold.
-  Told told;
-  const auto watch = client_->Watch("big/", page->entries[0].mod_revision - 1, told.callback());
-  EXPECT_TRUE(told.UntilRevision(end));
-  EXPECT_EQ(told.changes().size(), 6u);
+  // The changes of the watch do not fit into one message of the default size either.
+  WatchRecorder recorder;
+  const auto watch = client_->Watch("big/", page->entries[0].mod_revision - 1, recorder.callback());
+  EXPECT_TRUE(recorder.WaitForRevision(end));
+  EXPECT_EQ(recorder.changes().size(), 6u);
 }
 
-TEST_F(EtcdTest, RefusesAValueThatIsTooLarge) {
-  const auto refused = Put(*client_, "large", std::string(4 << 20, 'x'));
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().Is(StatusReason::kRequestEntityTooLarge))
-      << refused.error().ToString();
+TEST_F(EtcdTest, RejectsAValueThatIsTooLarge) {
+  const auto rejected = Put(*client_, "large", std::string(4 << 20, 'x'));
+  ASSERT_FALSE(rejected);
+  EXPECT_TRUE(rejected.error().Is(StatusReason::kRequestEntityTooLarge))
+      << rejected.error().ToString();
 }
 
-TEST_F(EtcdTest, TellsItsCondition) {
+TEST_F(EtcdTest, ReturnsTheConditionOfEtcd) {
   const auto condition = GetCondition(*client_);
   ASSERT_TRUE(condition);
   EXPECT_GT(condition->bytes, 0);
@@ -313,7 +307,7 @@ TEST_F(EtcdTest, TellsItsCondition) {
   EXPECT_TRUE(client_->Health().ok());
 }
 
-TEST_F(EtcdTest, ManyCallsAtOnceAllEnd) {
+TEST_F(EtcdTest, ManyConcurrentCallsAllEnd) {
   constexpr int kCalls = 2'000;
   std::atomic<int> committed = 0;
   std::atomic<int> ended = 0;
@@ -325,7 +319,7 @@ TEST_F(EtcdTest, ManyCallsAtOnceAllEnd) {
                       if (++ended == kCalls) all.set_value();
                     });
   }
-  ASSERT_EQ(all.get_future().wait_for(kPatience), std::future_status::ready);
+  ASSERT_EQ(all.get_future().wait_for(kTestTimeout), std::future_status::ready);
   EXPECT_EQ(committed, kCalls);
   EXPECT_EQ(Range(*client_, {.start = "many/", .end = "many0", .count_only = true})->count, kCalls);
 }
@@ -337,14 +331,14 @@ class EtcdThreeTest : public testing::Test {
   EtcdCluster cluster_{{.members = 3}};
 };
 
-// Writes k/0, k/1, ... one after the other; each until it is known to be there.
+// Writes k/0, k/1, ... one after the other, and retries each until it exists.
 class Writer {
  public:
   explicit Writer(EtcdClient* client) : client_(client) {}
   void Write(int count) {
     for (int i = 0; i < count; ++i) {
       const std::string key = "k/" + std::to_string(written_);
-      // Where nobody knows whether it was done, the next try finds out.
+      // If it is unknown whether the write was applied, the next attempt shows it.
       ASSERT_TRUE(Eventually([&] { return Put(*client_, key, "v", 0).has_value(); }));
       ++written_;
     }
@@ -356,16 +350,16 @@ class Writer {
   int written_ = 0;
 };
 
-void ExpectEachOnceInOrder(const Told& told, int count) {
-  const auto keys = told.keys();
+void ExpectEachOnceInOrder(const WatchRecorder& recorder, int count) {
+  const auto keys = recorder.keys();
   ASSERT_EQ(keys.size(), static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) EXPECT_EQ(keys[i], "k/" + std::to_string(i));
 }
 
-TEST_F(EtcdThreeTest, SurvivesThatEachMemberIsKilledInTurn) {
+TEST_F(EtcdThreeTest, LosesNoChangesIfEachMemberIsKilledInTurn) {
   const auto client = Connect({.endpoints = cluster_.endpoints()});
-  Told told;
-  const auto watch = client->Watch("k/", 1, told.callback());
+  WatchRecorder recorder;
+  const auto watch = client->Watch("k/", 1, recorder.callback());
   Writer writer(client.get());
   for (std::size_t i = 0; i < cluster_.size(); ++i) {
     writer.Write(10);
@@ -374,36 +368,36 @@ TEST_F(EtcdThreeTest, SurvivesThatEachMemberIsKilledInTurn) {
     ASSERT_TRUE(Eventually([&] { return Range(*client, {.start = "k/0"}).has_value(); }));
     cluster_.Restart(i);
   }
-  ASSERT_TRUE(told.UntilCount(static_cast<std::size_t>(writer.written())));
-  ExpectEachOnceInOrder(told, writer.written());
+  ASSERT_TRUE(recorder.WaitForCount(static_cast<std::size_t>(writer.written())));
+  ExpectEachOnceInOrder(recorder, writer.written());
 }
 
-TEST_F(EtcdThreeTest, SurvivesThatEachMemberStopsAndGoesOn) {
+TEST_F(EtcdThreeTest, LosesNoChangesIfEachMemberIsPausedInTurn) {
   const auto client = Connect(
       {.endpoints = cluster_.endpoints(), .call_timeout = seconds(2), .keepalive = seconds(5)});
-  Told told;
-  const auto watch = client->Watch("k/", 1, told.callback());
+  WatchRecorder recorder;
+  const auto watch = client->Watch("k/", 1, recorder.callback());
   Writer writer(client.get());
   for (std::size_t i = 0; i < cluster_.size(); ++i) {
     writer.Write(5);
     cluster_.Pause(i);
     writer.Write(5);
-    ASSERT_TRUE(told.UntilCount(static_cast<std::size_t>(writer.written())));
+    ASSERT_TRUE(recorder.WaitForCount(static_cast<std::size_t>(writer.written())));
     cluster_.Resume(i);
   }
-  ExpectEachOnceInOrder(told, writer.written());
+  ExpectEachOnceInOrder(recorder, writer.written());
 }
 
-TEST_F(EtcdThreeTest, SaysSoWhereThereIsNoMajorityAndWorksAgainWhenThereIs) {
+TEST_F(EtcdThreeTest, FailsWithoutAMajorityAndWorksAgainWithOne) {
   const auto client = Connect({.endpoints = cluster_.endpoints(), .call_timeout = seconds(2)});
   ASSERT_TRUE(Put(*client, "k/a", "1"));
-  Told told;
-  const auto watch = client->Watch("k/", 1, told.callback());
-  ASSERT_TRUE(told.UntilCount(1));
+  WatchRecorder recorder;
+  const auto watch = client->Watch("k/", 1, recorder.callback());
+  ASSERT_TRUE(recorder.WaitForCount(1));
 
   cluster_.Kill(0);
   cluster_.Kill(1);
-  // At first nobody knows; then it is clear that there is no leader.
+  // At first the result is unknown; then there is certainly no leader.
   ASSERT_TRUE(Eventually([&] {
     const auto written = Put(*client, "k/b", "1", 0);
     return !written && written.error().Is(StatusReason::kServiceUnavailable);
@@ -418,7 +412,8 @@ TEST_F(EtcdThreeTest, SaysSoWhereThereIsNoMajorityAndWorksAgainWhenThereIs) {
   cluster_.Launch(1);
   ASSERT_TRUE(Eventually([&] { return client->Health().ok(); }));
   ASSERT_TRUE(Eventually([&] { return Put(*client, "k/c", "1").has_value(); }));
-  EXPECT_TRUE(told.Until([](const auto& changes) { return changes.back()->key() == "k/c"; }));
+  EXPECT_TRUE(
+      recorder.WaitUntil([](const auto& changes) { return changes.back()->key() == "k/c"; }));
 }
 
 // --- TLS --------------------------------------------------------------------------------------
@@ -438,20 +433,21 @@ TEST_F(EtcdTlsTest, TrustsOnlyTheGivenAuthority) {
   EXPECT_TRUE(written) << written.error().ToString();
 
   const auto deceived = Connect({.endpoints = cluster.endpoints(), .ca_file = stranger_.ca_file()});
-  const auto refused = Put(*deceived, "a", "2");
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().Is(StatusReason::kServiceUnavailable)) << refused.error().ToString();
+  const auto rejected = Put(*deceived, "a", "2");
+  ASSERT_FALSE(rejected);
+  EXPECT_TRUE(rejected.error().Is(StatusReason::kServiceUnavailable))
+      << rejected.error().ToString();
   EXPECT_FALSE(deceived->Health().ok());
   EXPECT_EQ(*Range(*client, {.start = "a"})->entries.at(0).value, "1");
 }
 
-TEST_F(EtcdTlsTest, ShowsItsCertificateAndReadsItAnewWhenItIsRefused) {
+TEST_F(EtcdTlsTest, SendsItsCertificateAndReadsItAgainIfItWasRejected) {
   EtcdCluster cluster(
       {.cert_file = server_.cert, .key_file = server_.key, .client_ca_file = authority_.ca_file()});
   const auto nobody = Connect({.endpoints = cluster.endpoints(), .ca_file = authority_.ca_file()});
   EXPECT_FALSE(Put(*nobody, "a", "1"));
 
-  // A certificate that the server does not know is replaced on disk while we run.
+  // A certificate that the server does not trust is replaced on disk while the client runs.
   const TestAuthority::Files theirs = stranger_.Issue("client");
   const TestAuthority::Files ours = authority_.Issue("client");
   const auto client = Connect({.endpoints = cluster.endpoints(),
@@ -472,77 +468,77 @@ TEST(EtcdUserTest, GetsATokenAndANewOneWhenItHasExpired) {
   EtcdCluster cluster({.flags = {"--auth-token-ttl=1"}});
   const auto client =
       Connect({.endpoints = cluster.endpoints(), .user = "root", .password = "secret"});
-  // Before there are users at all.
+  // Before authentication is enabled.
   ASSERT_TRUE(Put(*client, "a", "1"));
   cluster.EnableAuthentication("secret");
   const auto written = Put(*client, "a", "2");
   ASSERT_TRUE(written) << written.error().ToString();
-  Told told;
-  const auto watch = client->Watch("a", written->revision, told.callback());
-  // Longer than the token lives: etcd forgets those that nobody uses.
+  WatchRecorder recorder;
+  const auto watch = client->Watch("a", written->revision, recorder.callback());
+  // Longer than the TTL of the token: etcd drops unused tokens.
   const auto wait = GrantLease(*client, seconds(3));
   ASSERT_TRUE(wait);
   ASSERT_TRUE(Put(*client, "awake", "1", 0, wait->id));
-  ASSERT_TRUE(told.Until(
+  ASSERT_TRUE(recorder.WaitUntil(
       [](const auto& changes) { return !changes.empty() && changes.back()->deleted(); }));
   const auto later = Put(*client, "a", "3");
   EXPECT_TRUE(later) << later.error().ToString();
 
   const auto wrong =
       Connect({.endpoints = cluster.endpoints(), .user = "root", .password = "guess"});
-  const auto refused = Put(*wrong, "a", "4");
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().Is(StatusReason::kUnauthorized)) << refused.error().ToString();
+  const auto rejected = Put(*wrong, "a", "4");
+  ASSERT_FALSE(rejected);
+  EXPECT_TRUE(rejected.error().Is(StatusReason::kUnauthorized)) << rejected.error().ToString();
   const auto nobody = Connect({.endpoints = cluster.endpoints()});
   const auto anonymous = Put(*nobody, "a", "4");
   ASSERT_FALSE(anonymous);
   EXPECT_TRUE(anonymous.error().Is(StatusReason::kUnauthorized)) << anonymous.error().ToString();
 }
 
-TEST(EtcdUserTest, IsToldWhatItMayNot) {
+TEST(EtcdUserTest, GetsForbiddenWithoutPermission) {
   EtcdCluster cluster;
   cluster.Post(0, "/v3/auth/user/add", R"({"name":"guest","password":"guest"})");
   cluster.EnableAuthentication("secret");
   const auto client =
       Connect({.endpoints = cluster.endpoints(), .user = "guest", .password = "guest"});
-  const auto refused = Put(*client, "a", "1");
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().Is(StatusReason::kForbidden)) << refused.error().ToString();
+  const auto rejected = Put(*client, "a", "1");
+  ASSERT_FALSE(rejected);
+  EXPECT_TRUE(rejected.error().Is(StatusReason::kForbidden)) << rejected.error().ToString();
   const auto unread = Range(*client, {.start = "a"});
   ASSERT_FALSE(unread);
   EXPECT_TRUE(unread.error().Is(StatusReason::kForbidden)) << unread.error().ToString();
 }
 
-// --- a full disk --------------------------------------------------------------------------------
+// --- no space -----------------------------------------------------------------------------------
 
-TEST(EtcdSpaceTest, SaysThatThereIsNoSpaceAndWorksAgainWhenThereIs) {
+TEST(EtcdSpaceTest, FailsWithoutSpaceAndWorksAgainWithSpace) {
   EtcdCluster cluster({.flags = {"--quota-backend-bytes=4194304"}});
   const auto client = Connect({.endpoints = cluster.endpoints()});
   const std::string value(256 << 10, 'x');
-  Status refused;
+  Status rejected;
   Revision revision = 0;
-  for (int i = 0; i < 100 && refused.ok(); ++i) {
+  for (int i = 0; i < 100 && rejected.ok(); ++i) {
     const auto written = Put(*client, "a", value, revision);
     if (!written) {
-      refused = written.error();
+      rejected = written.error();
     } else {
       EXPECT_TRUE(written->committed);
       revision = written->revision;
     }
   }
-  EXPECT_TRUE(refused.Is(StatusReason::kServiceUnavailable)) << refused.ToString();
-  EXPECT_GE(refused.retry_after(), seconds(1));
+  EXPECT_TRUE(rejected.Is(StatusReason::kServiceUnavailable)) << rejected.ToString();
+  EXPECT_GE(rejected.retry_after(), seconds(1));
   const auto lease = GrantLease(*client, seconds(10));
   ASSERT_FALSE(lease);
   EXPECT_TRUE(lease.error().Is(StatusReason::kServiceUnavailable)) << lease.error().ToString();
   const auto condition = GetCondition(*client);
   ASSERT_TRUE(condition);
   EXPECT_EQ(condition->alarms, std::vector<std::string>{"NOSPACE"});
-  // It can still read, and make space.
+  // Reads and deletes still work.
   const auto page = Range(*client, {.start = "a", .keys_only = true});
   ASSERT_TRUE(page);
   EXPECT_TRUE(Delete(*client, "a")->committed);
-  // "Physical": not before it is done.
+  // "physical" makes etcd answer when the compaction is finished.
   cluster.Post(0, "/v3/kv/compaction",
                fmt::format(R"({{"revision":{},"physical":true}})", page->revision + 1));
   cluster.Post(0, "/v3/maintenance/defragment", "{}");

@@ -15,7 +15,7 @@
 
 namespace herald::store {
 
-// Where one member of etcd listens.
+// The address of one member of etcd.
 struct EtcdAddress {
   bool tls = false;
   std::string host_and_port{};  // "a:2379", "[::1]:2379"
@@ -23,32 +23,32 @@ struct EtcdAddress {
   bool operator==(const EtcdAddress&) const = default;
 };
 
-// "https://a:2379"; 2379 where no port is given. kBadRequest says what is wrong with which text.
+// Parses "https://a:2379"; the default port is 2379. kBadRequest if the URL is invalid.
 Result<EtcdAddress> ParseEtcdUrl(std::string_view url);
 
 // Whether this version of etcd announces a revision on a watch only after its changes; see
-// EtcdClient::progress_is_sound(). False for what is no version.
+// EtcdClient::progress_is_sound(). False for an invalid version.
 bool ProgressIsSound(std::string_view version);
 
-// EtcdEndpoints knows which members of etcd answer, and says which one to ask next.
+// EtcdEndpoints keeps the state of etcd's members and chooses the member for the next call.
 //
 //   untried --answers--> works --fails--> lost --probe answers--> works
 //                          | ^              ^ |
-//   a call timed out, or it v | probe answers| v probe fails: twice as long, up to 30 s
-//   has been silent      suspect ------------'
+//      call timed out, or  v | probe answers| v probe fails: double the delay, up to 30 s
+//      silent for a while suspect ----------'
 //
-// Only probes go to what is lost, so that an outage costs callers an error and not a
-// time-out. A suspect is probed at once, and one that works whenever it has not answered for a
-// while, also where nobody asked: known_to_work() must not rest on what was true long ago.
+// A lost endpoint gets only probes, so that callers get an error during an outage and not a
+// timeout. A suspect is probed at once. A working endpoint is probed if it has not answered for a
+// while, even without calls, so that known_to_work() is current.
 //
-// An answer counts by the moment at which its question was sent. One that was on its way when the
-// endpoint failed does not show that the endpoint is back.
+// An answer counts as of the time when its request was sent. If the request was sent before the
+// endpoint failed, its answer does not prove that the endpoint works again.
 //
 // Not thread-safe: its owner's lock guards it.
 class EtcdEndpoints {
  public:
   using Index = std::size_t;
-  // One bit for each endpoint; a client has at most as many as there are bits.
+  // One bit per endpoint.
   using Set = std::uint64_t;
   static constexpr std::size_t kMax = 64;
 
@@ -57,31 +57,31 @@ class EtcdEndpoints {
 
   std::size_t size() const { return endpoints_.size(); }
 
-  // Of those that work and are not to be avoided, one with the fewest calls under way; before
-  // any has answered, of those untried.
+  // Returns a working endpoint with the fewest calls in progress that is not in `avoid`. If none
+  // works, chooses among the untried ones.
   std::optional<Index> Pick(Set avoid);
 
   void CallBegan(Index index);
   void CallEnded(Index index);
 
-  // What was seen of an endpoint. Answered() and Failed() return whether that is news.
-  // An answer to a question from before the endpoint was suspected or lost is ignored.
-  bool Answered(Index index, SteadyTime asked, SteadyTime now);
+  // Report how an endpoint behaved. Answered() and Failed() return whether to log the change. An
+  // answer is ignored if its request was sent before the endpoint became suspect or lost.
+  bool Answered(Index index, SteadyTime sent_at, SteadyTime now);
   void Suspected(Index index, SteadyTime now);
   bool Failed(Index index, SteadyTime now);
 
-  // Whom to probe now: those lost whose time has come, suspects, those of unknown
-  // version, and those that have not answered anything for `silence`. Each is then
-  // taken to be under way until Failed() or ProbeEnded().
+  // Returns the endpoints to probe now: lost ones whose delay is over, suspects, those of unknown
+  // version, and those that have not answered for `silence`. Each counts as being probed until
+  // Failed() or ProbeEnded().
   std::vector<Index> DueProbes(SteadyTime now, std::chrono::nanoseconds silence);
-  // Its connection has gone, for whatever reason. It is still used, because a new connection may
-  // be all that it takes, and probed soon; until it answers, it is not known to work.
+  // Reports that the connection was closed. The endpoint is still used, because reconnecting may be
+  // enough, and is probed soon. It is not known to work until it answers.
   void Disconnected(Index index, SteadyTime now);
   void ProbeEnded(Index index, SteadyTime now);
 
   bool works(Index index) const { return endpoints_[index].state == State::kWorks; }
-  bool known_to_work(Index index) const { return works(index) && !endpoints_[index].unsure; }
-  // How long until an endpoint that is lost is tried again; the shortest.
+  bool known_to_work(Index index) const { return works(index) && !endpoints_[index].disconnected; }
+  // The time until the next probe of any endpoint.
   std::chrono::nanoseconds UntilNextProbe(SteadyTime now) const;
 
   void SetVersion(Index index, std::string_view version);
@@ -94,19 +94,19 @@ class EtcdEndpoints {
     explicit Endpoint(std::uint64_t seed);
 
     State state = State::kUntried;
-    bool told_lost = false;  // the log says that it is lost
+    bool reported_lost = false;  // the log says that the endpoint is lost
     bool probing = false;
-    SteadyTime probe_at{};  // where not probing: when; max() for "no need"
-    SteadyTime answered{};  // the last time
-    SteadyTime doubted{};   // when it was last suspected, disconnected or lost
-    bool unsure = false;    // works, but was disconnected since it answered
-    std::size_t under_way = 0;
+    SteadyTime next_probe{};    // if not probing; max(): no probe needed
+    SteadyTime answered_at{};   // the last answer
+    SteadyTime doubted_at{};    // when it last became suspect, disconnected or lost
+    bool disconnected = false;  // works, but its connection closed after its last answer
+    std::size_t calls_in_progress = 0;
     Backoff backoff;
-    std::optional<bool> sound{};  // by the version that it told last
+    std::optional<bool> progress_is_sound{};  // for the last known version
   };
 
   std::vector<Endpoint> endpoints_;
-  std::size_t next_ = 0;  // where Pick() begins, so that equals take turns
+  std::size_t next_ = 0;  // where Pick() starts, so that equal endpoints take turns
 };
 
 }  // namespace herald::store

@@ -38,7 +38,7 @@ TEST(EtcdUrl, IsASchemeAHostAndAPort) {
   }
 }
 
-TEST(EtcdUrl, IsRefusedWithItsText) {
+TEST(EtcdUrl, IsQuotedInTheErrorIfInvalid) {
   for (const char* url :
        {"", "a:2379", "unix:///x", "https://", "https://:2379", "https://a:0", "https://a:65536",
         "https://a:x", "https://a:", "https://a/b", "https://u@a:1", "https://a b:1",
@@ -50,7 +50,7 @@ TEST(EtcdUrl, IsRefusedWithItsText) {
   }
 }
 
-TEST(EtcdVersion, ProgressIsSoundFromThoseThatHaveBothFixes) {
+TEST(EtcdVersion, ProgressIsSoundInVersionsWithBothFixes) {
   for (const char* version :
        {"3.4.31", "3.4.40", "3.5.13", "3.5.100", "3.6.0", "3.6.0-rc.1", "3.7.3", "4.0.0"}) {
     EXPECT_TRUE(ProgressIsSound(version)) << version;
@@ -63,7 +63,7 @@ TEST(EtcdVersion, ProgressIsSoundFromThoseThatHaveBothFixes) {
 
 class EndpointsTest : public testing::Test {
  protected:
-  // Picks and begins a call, as the client does.
+  // Picks an endpoint and starts a call, like the client.
   EtcdEndpoints::Index Call() {
     const auto picked = endpoints_.Pick(0);
     EXPECT_TRUE(picked);
@@ -74,7 +74,7 @@ class EndpointsTest : public testing::Test {
     endpoints_.CallEnded(i);
     endpoints_.Answered(i, now_, now_);
   }
-  // All have answered their first probe.
+  // All endpoints answer their first probe.
   void AllWork() {
     for (const auto i : endpoints_.DueProbes(now_, kSilence)) {
       endpoints_.SetVersion(i, "3.7.3");
@@ -94,7 +94,7 @@ TEST_F(EndpointsTest, SpreadsCallsEvenly) {
   EXPECT_EQ(calls, (std::vector<int>{100, 100, 100}));
 }
 
-TEST_F(EndpointsTest, GivesASlowOneLess) {
+TEST_F(EndpointsTest, GivesFewerCallsToASlowEndpoint) {
   AllWork();
   const auto slow = Call();
   for (int i = 0; i < 10; ++i) {
@@ -104,20 +104,20 @@ TEST_F(EndpointsTest, GivesASlowOneLess) {
   }
 }
 
-TEST_F(EndpointsTest, UsesWhatIsUntriedUntilOneHasAnswered) {
+TEST_F(EndpointsTest, UsesUntriedEndpointsUntilOneAnswers) {
   EXPECT_TRUE(endpoints_.Pick(0));
   for (EtcdEndpoints::Index i = 0; i < 3; ++i) EXPECT_FALSE(endpoints_.known_to_work(i));
   endpoints_.Answered(1, now_, now_);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(endpoints_.Pick(0), 1u);
 }
 
-TEST_F(EndpointsTest, AvoidsWhatWasTriedAlready) {
+TEST_F(EndpointsTest, AvoidsEndpointsThatWereTried) {
   AllWork();
   EXPECT_EQ(endpoints_.Pick(0b101), 1u);
   EXPECT_EQ(endpoints_.Pick(0b111), std::nullopt);
 }
 
-TEST_F(EndpointsTest, LeavesALostOneAloneForAWhileThatGrowsUpTo30s) {
+TEST_F(EndpointsTest, ProbesALostEndpointAfterADelayThatGrowsTo30s) {
   AllWork();
   EXPECT_TRUE(endpoints_.Failed(0, now_));
   std::vector<std::chrono::nanoseconds> waits;
@@ -134,7 +134,7 @@ TEST_F(EndpointsTest, LeavesALostOneAloneForAWhileThatGrowsUpTo30s) {
       }
     }
     waits.push_back(now_ - lost);
-    EXPECT_FALSE(endpoints_.Failed(0, now_));  // no news
+    EXPECT_FALSE(endpoints_.Failed(0, now_));  // already reported
   }
   EXPECT_GE(waits.front(), milliseconds(100));
   EXPECT_LE(waits.front(), milliseconds(160));
@@ -143,7 +143,7 @@ TEST_F(EndpointsTest, LeavesALostOneAloneForAWhileThatGrowsUpTo30s) {
   EXPECT_LE(waits.back(), seconds(30) + milliseconds(10));
 }
 
-TEST_F(EndpointsTest, ManyCallsThatFailTogetherAreOneFailure) {
+TEST_F(EndpointsTest, CallsThatFailTogetherCountAsOneFailure) {
   AllWork();
   EXPECT_TRUE(endpoints_.Failed(0, now_));
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(endpoints_.Failed(0, now_));
@@ -151,7 +151,7 @@ TEST_F(EndpointsTest, ManyCallsThatFailTogetherAreOneFailure) {
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{0});
 }
 
-TEST_F(EndpointsTest, TellsOnceThatOneIsLostAndOnceThatItIsFound) {
+TEST_F(EndpointsTest, ReportsALossOnceAndARecoveryOnce) {
   AllWork();
   EXPECT_TRUE(endpoints_.Failed(0, now_));
   EXPECT_TRUE(endpoints_.Answered(0, now_, now_));
@@ -159,27 +159,27 @@ TEST_F(EndpointsTest, TellsOnceThatOneIsLostAndOnceThatItIsFound) {
   EXPECT_TRUE(endpoints_.Failed(0, now_));
 }
 
-TEST_F(EndpointsTest, ProbesASuspectAtOnceAndAsksItNothingElseMeanwhile) {
+TEST_F(EndpointsTest, ProbesASuspectAtOnceAndSendsItNoCallsMeanwhile) {
   AllWork();
   endpoints_.Suspected(0, now_);
   EXPECT_EQ(endpoints_.Pick(0b110), std::nullopt);
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{0});
-  EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{});  // under way
+  EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{});  // it is being probed
   endpoints_.Answered(0, now_, now_);
   endpoints_.ProbeEnded(0, now_);
   EXPECT_EQ(endpoints_.Pick(0b110), 0u);
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{});
 }
 
-TEST_F(EndpointsTest, ProbesASuspectAgainWhoseProbeWasSentBefore) {
+TEST_F(EndpointsTest, ProbesASuspectAgainIfTheProbeWasSentEarlier) {
   AllWork();
   now_ += kSilence;
   ASSERT_EQ(endpoints_.DueProbes(now_, kSilence), (Indexes{0, 1, 2}));
-  const SteadyTime asked = now_;
+  const SteadyTime sent_at = now_;
   now_ += milliseconds(1);
   endpoints_.Suspected(0, now_);
   now_ += milliseconds(1);
-  EXPECT_FALSE(endpoints_.Answered(0, asked, now_));
+  EXPECT_FALSE(endpoints_.Answered(0, sent_at, now_));
   endpoints_.ProbeEnded(0, now_);
   EXPECT_FALSE(endpoints_.works(0)) << "the answer is older than the suspicion";
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{0});
@@ -188,7 +188,7 @@ TEST_F(EndpointsTest, ProbesASuspectAgainWhoseProbeWasSentBefore) {
   EXPECT_TRUE(endpoints_.works(0));
 }
 
-TEST_F(EndpointsTest, ProbesOneThatHasNotAnsweredForAWhile) {
+TEST_F(EndpointsTest, ProbesAnEndpointThatHasBeenSilent) {
   AllWork();
   const auto i = Call();
   now_ += kSilence - milliseconds(1);
@@ -203,7 +203,7 @@ TEST_F(EndpointsTest, ProbesOneThatHasNotAnsweredForAWhile) {
   EXPECT_TRUE(endpoints_.works(i));  // slow is not lost
 }
 
-TEST_F(EndpointsTest, ProbesWhatNobodyAsksSoThatItsStateIsTrueOfNow) {
+TEST_F(EndpointsTest, ProbesEndpointsWithoutCallsToKeepTheirStateCurrent) {
   AllWork();
   now_ += kSilence;
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), (Indexes{0, 1, 2}));
@@ -214,9 +214,9 @@ TEST_F(EndpointsTest, ProbesWhatNobodyAsksSoThatItsStateIsTrueOfNow) {
   }
 }
 
-TEST_F(EndpointsTest, UsesADisconnectedOneButDoesNotRelyOnItUntilItAnswers) {
+TEST_F(EndpointsTest, UsesADisconnectedEndpointButDoesNotRelyOnItUntilItAnswers) {
   AllWork();
-  const SteadyTime asked = now_;
+  const SteadyTime sent_at = now_;
   now_ += milliseconds(1);
   endpoints_.Disconnected(0, now_);
   EXPECT_EQ(endpoints_.Pick(0b110), 0u);
@@ -224,23 +224,23 @@ TEST_F(EndpointsTest, UsesADisconnectedOneButDoesNotRelyOnItUntilItAnswers) {
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{0});
   const SteadyTime probed = now_;
   now_ += milliseconds(1);
-  endpoints_.Disconnected(0, now_);  // the same one, seen again
-  endpoints_.Answered(0, asked, now_);
-  EXPECT_FALSE(endpoints_.known_to_work(0)) << "the answer came over the connection that has gone";
+  endpoints_.Disconnected(0, now_);  // the same disconnect again
+  endpoints_.Answered(0, sent_at, now_);
+  EXPECT_FALSE(endpoints_.known_to_work(0)) << "the answer came over the closed connection";
   endpoints_.Answered(0, probed, now_);
   endpoints_.ProbeEnded(0, now_);
   EXPECT_TRUE(endpoints_.known_to_work(0));
   EXPECT_TRUE(endpoints_.known_to_work(1));
 }
 
-TEST_F(EndpointsTest, DoesNotTakeALateAnswerForAReturn) {
+TEST_F(EndpointsTest, ALateAnswerDoesNotRestoreALostEndpoint) {
   AllWork();
-  const SteadyTime asked = now_;
+  const SteadyTime sent_at = now_;
   now_ += milliseconds(1);
   endpoints_.Failed(0, now_);
   now_ += milliseconds(1);
-  // It was sent before the member was lost, and read after.
-  EXPECT_FALSE(endpoints_.Answered(0, asked, now_));
+  // The request was sent before the endpoint was lost.
+  EXPECT_FALSE(endpoints_.Answered(0, sent_at, now_));
   EXPECT_FALSE(endpoints_.works(0));
   now_ += milliseconds(160);
   ASSERT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{0});
@@ -248,7 +248,7 @@ TEST_F(EndpointsTest, DoesNotTakeALateAnswerForAReturn) {
   EXPECT_TRUE(endpoints_.works(0));
 }
 
-TEST_F(EndpointsTest, TrustsProgressWhenAllHaveToldASoundVersion) {
+TEST_F(EndpointsTest, TrustsProgressWhenAllVersionsAreKnownAndSound) {
   EXPECT_FALSE(endpoints_.progress_is_sound());
   endpoints_.SetVersion(0, "3.7.3");
   endpoints_.SetVersion(1, "3.5.13");
@@ -259,16 +259,16 @@ TEST_F(EndpointsTest, TrustsProgressWhenAllHaveToldASoundVersion) {
   EXPECT_FALSE(endpoints_.progress_is_sound());
 }
 
-TEST_F(EndpointsTest, AsksForTheVersionOfOneThatCameBack) {
+TEST_F(EndpointsTest, GetsTheVersionOfAnEndpointThatIsBack) {
   AllWork();
   endpoints_.Failed(2, now_);
   endpoints_.Answered(2, now_, now_);
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{2});
 }
 
-TEST_F(EndpointsTest, AsksAgainForAVersionThatWasNotTold) {
+TEST_F(EndpointsTest, RetriesToGetAnUnknownVersion) {
   for (const auto i : endpoints_.DueProbes(now_, kSilence)) {
-    endpoints_.Answered(i, now_, now_);  // it wants a token first
+    endpoints_.Answered(i, now_, now_);  // without a version, because it needs a token
     endpoints_.ProbeEnded(i, now_);
   }
   EXPECT_EQ(endpoints_.DueProbes(now_, kSilence), Indexes{});

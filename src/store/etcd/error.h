@@ -8,7 +8,7 @@
 
 namespace herald::store {
 
-// Codes of gRPC that mean something here; the numbers are those of the wire.
+// The gRPC status codes that are used here. The values are those of the protocol.
 enum class GrpcCode : std::uint8_t {
   kOk = 0,
   kCancelled = 1,
@@ -27,46 +27,52 @@ enum class GrpcCode : std::uint8_t {
   kUnauthenticated = 16,
 };
 
-// What a failed call says about itself and about the member that answered.
-struct EtcdVerdict {
-  // What to tell whoever asked for a read.
+// What the error of a failed call means.
+struct EtcdErrorInfo {
+  // The status of a read that failed with this error. For writes, see WriteStatus().
   Status status{};
 
-  // Whether a write may have been carried out all the same.
-  enum class Done : std::uint8_t { kNo, kPerhaps };
-  Done done = Done::kPerhaps;
+  // Whether a write may have been applied in spite of the error.
+  enum class Applied : std::uint8_t { kNo, kMaybe };
+  Applied applied = Applied::kMaybe;
 
-  // Whether another member may do better.
-  bool elsewhere = false;
+  // Whether another member may succeed.
+  bool retry_other_member = false;
 
-  // What becomes of the endpoint: it is fine; it is asked at once whether it is still there; it
-  // is left alone for a while.
+  // What follows for the endpoint: it works; it is probed at once; it is not used for a while.
   enum class Endpoint : std::uint8_t { kFine, kSuspect, kLost };
   Endpoint endpoint = Endpoint::kFine;
 
-  // It is full. Only a read tells whether a write was done: etcd carries out the one that crosses
-  // its quota, and refuses it in the same words as those that come after.
-  bool full = false;
+  // etcd has no space left. Only a read shows whether a write was applied: etcd applies the write
+  // that exceeds its quota, and rejects it with the same error as later ones.
+  bool out_of_space = false;
 
-  // A new token may help.
-  bool token = false;
-  // There are no tokens here: etcd lets everybody in.
+  // A retry with a new token may succeed.
+  bool needs_new_token = false;
+  // etcd's authentication is not enabled, so there are no tokens.
   bool no_authentication = false;
 };
 
-// Judges an answer of etcd, or of gRPC in its place. etcd tells most of its errors apart by their
-// text alone (no leader and timed out are both kUnavailable), so the texts of its rpctypes
-// are looked up first, and the code decides where the text is not known.
+// Classifies an error of etcd, or of gRPC. Most errors of etcd differ only in their message (both
+// "no leader" and "request timed out" are kUnavailable). So the messages of etcd's rpctypes are
+// looked up first. The code decides only if the message is unknown.
 //
 // REQUIRES: code != kOk
-EtcdVerdict JudgeEtcdError(GrpcCode code, std::string_view message);
+EtcdErrorInfo ClassifyEtcdError(GrpcCode code, std::string_view message);
 
-// What to tell whoever asked for a write: the same, but kTimeout where nobody knows
-// whether it was done.
-Status WriteStatus(const EtcdVerdict& verdict);
+// The status of a write that failed with this error: kTimeout if it is unknown whether the write
+// was applied.
+Status WriteStatus(const EtcdErrorInfo& info);
 
-// The text of an error that a watch was cancelled with, without what Go's gRPC puts before it
-// ("rpc error: code = Unauthenticated desc = ").
-std::string_view WatchCancelText(std::string_view reason);
+// The error message in the cancel reason of a watch, without the prefix of Go's gRPC ("rpc error:
+// code = Unauthenticated desc = ").
+std::string_view WatchCancelMessage(std::string_view reason);
+
+// kServiceUnavailable with a retry_after of 1 s.
+Status EtcdUnavailable(std::string message);
+
+// The status that Herald's own clients get for an error of etcd. They cannot fix Herald's
+// credentials for etcd, so they get kServiceUnavailable for an authentication error.
+Status ToClientStatus(const Status& status);
 
 }  // namespace herald::store

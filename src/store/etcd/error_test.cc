@@ -7,20 +7,20 @@
 namespace herald::store {
 namespace {
 
-using Endpoint = EtcdVerdict::Endpoint;
+using Endpoint = EtcdErrorInfo::Endpoint;
 
 struct Scenario {
   GrpcCode code;
   const char* message;
   StatusReason read;
   StatusReason write;
-  bool elsewhere;
+  bool retry_other_member;
   Endpoint endpoint;
-  bool token = false;
+  bool needs_new_token = false;
 };
 
 constexpr Scenario kScenarios[] = {
-    // What etcd decides for good.
+    // Permanent errors.
     {GrpcCode::kOutOfRange, "etcdserver: mvcc: required revision has been compacted",
      StatusReason::kExpired, StatusReason::kExpired, false, Endpoint::kFine},
     {GrpcCode::kOutOfRange, "etcdserver: mvcc: required revision is a future revision",
@@ -39,7 +39,7 @@ constexpr Scenario kScenarios[] = {
      StatusReason::kServiceUnavailable, StatusReason::kTimeout, false, Endpoint::kFine},
     {GrpcCode::kResourceExhausted, "etcdserver: too many requests",
      StatusReason::kServiceUnavailable, StatusReason::kServiceUnavailable, false, Endpoint::kFine},
-    // Who we are.
+    // Authentication and authorization.
     {GrpcCode::kInvalidArgument, "etcdserver: authentication failed, invalid user ID or password",
      StatusReason::kUnauthorized, StatusReason::kUnauthorized, false, Endpoint::kFine},
     {GrpcCode::kUnauthenticated, "etcdserver: invalid auth token", StatusReason::kUnauthorized,
@@ -50,7 +50,7 @@ constexpr Scenario kScenarios[] = {
      StatusReason::kUnauthorized, false, Endpoint::kFine, true},
     {GrpcCode::kPermissionDenied, "etcdserver: permission denied", StatusReason::kForbidden,
      StatusReason::kForbidden, false, Endpoint::kFine},
-    // Refused before it was proposed: not done, and another member may do it.
+    // Rejected before it was proposed: not applied, and another member may accept it.
     {GrpcCode::kUnavailable, "etcdserver: no leader", StatusReason::kServiceUnavailable,
      StatusReason::kServiceUnavailable, true, Endpoint::kLost},
     {GrpcCode::kFailedPrecondition, "etcdserver: rpc not supported for learner",
@@ -59,7 +59,7 @@ constexpr Scenario kScenarios[] = {
      StatusReason::kServiceUnavailable, true, Endpoint::kFine},
     {GrpcCode::kDataLoss, "etcdserver: corrupt cluster", StatusReason::kServiceUnavailable,
      StatusReason::kServiceUnavailable, true, Endpoint::kSuspect},
-    // Nobody knows.
+    // Unknown whether it was applied.
     {GrpcCode::kUnavailable, "etcdserver: leader changed", StatusReason::kServiceUnavailable,
      StatusReason::kTimeout, true, Endpoint::kFine},
     {GrpcCode::kUnavailable, "etcdserver: server stopped", StatusReason::kServiceUnavailable,
@@ -76,48 +76,48 @@ constexpr Scenario kScenarios[] = {
      StatusReason::kServiceUnavailable, StatusReason::kTimeout, true, Endpoint::kSuspect},
     {GrpcCode::kUnknown, "an error of a later etcd", StatusReason::kInternalError,
      StatusReason::kTimeout, false, Endpoint::kFine},
-    // Not an etcd at all.
+    // A server that is not etcd.
     {GrpcCode::kUnimplemented, "unknown service etcdserverpb.KV", StatusReason::kServiceUnavailable,
      StatusReason::kServiceUnavailable, true, Endpoint::kLost},
 };
 
-TEST(EtcdError, SaysWhatEachErrorMeansForReadsForWritesAndForTheEndpoint) {
+TEST(EtcdError, IsClassifiedForReadsForWritesAndForTheEndpoint) {
   for (const Scenario& scenario : kScenarios) {
     SCOPED_TRACE(scenario.message);
-    const EtcdVerdict verdict = JudgeEtcdError(scenario.code, scenario.message);
-    EXPECT_EQ(ReasonName(verdict.status.reason()), ReasonName(scenario.read));
-    EXPECT_EQ(ReasonName(WriteStatus(verdict).reason()), ReasonName(scenario.write));
-    EXPECT_EQ(verdict.elsewhere, scenario.elsewhere);
-    EXPECT_EQ(verdict.endpoint, scenario.endpoint);
-    EXPECT_EQ(verdict.token, scenario.token);
-    EXPECT_NE(verdict.status.message().find(scenario.message), std::string::npos);
+    const EtcdErrorInfo info = ClassifyEtcdError(scenario.code, scenario.message);
+    EXPECT_EQ(ReasonName(info.status.reason()), ReasonName(scenario.read));
+    EXPECT_EQ(ReasonName(WriteStatus(info).reason()), ReasonName(scenario.write));
+    EXPECT_EQ(info.retry_other_member, scenario.retry_other_member);
+    EXPECT_EQ(info.endpoint, scenario.endpoint);
+    EXPECT_EQ(info.needs_new_token, scenario.needs_new_token);
+    EXPECT_NE(info.status.message().find(scenario.message), std::string::npos);
   }
 }
 
-TEST(EtcdError, WhoIsUnavailableSaysWhenToComeBack) {
+TEST(EtcdError, HasARetryAfterIfEtcdIsUnavailable) {
   for (const Scenario& scenario : kScenarios) {
     SCOPED_TRACE(scenario.message);
-    const EtcdVerdict verdict = JudgeEtcdError(scenario.code, scenario.message);
-    for (const Status& status : {verdict.status, WriteStatus(verdict)}) {
+    const EtcdErrorInfo info = ClassifyEtcdError(scenario.code, scenario.message);
+    for (const Status& status : {info.status, WriteStatus(info)}) {
       EXPECT_EQ(status.retry_after() > std::chrono::seconds(0),
                 status.Is(StatusReason::kServiceUnavailable) || status.Is(StatusReason::kTimeout));
     }
   }
 }
 
-TEST(EtcdError, KnowsThatThereIsNoAuthentication) {
+TEST(EtcdError, DetectsThatAuthenticationIsDisabled) {
   EXPECT_TRUE(
-      JudgeEtcdError(GrpcCode::kFailedPrecondition, "etcdserver: authentication is not enabled")
+      ClassifyEtcdError(GrpcCode::kFailedPrecondition, "etcdserver: authentication is not enabled")
           .no_authentication);
 }
 
-TEST(EtcdError, FindsTheTextInTheReasonOfACancelledWatch) {
+TEST(EtcdError, FindsTheMessageInTheCancelReasonOfAWatch) {
   EXPECT_EQ(
-      WatchCancelText("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"),
+      WatchCancelMessage("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"),
       "etcdserver: invalid auth token");
-  EXPECT_EQ(WatchCancelText("etcdserver: mvcc: required revision has been compacted"),
+  EXPECT_EQ(WatchCancelMessage("etcdserver: mvcc: required revision has been compacted"),
             "etcdserver: mvcc: required revision has been compacted");
-  EXPECT_EQ(WatchCancelText(""), "");
+  EXPECT_EQ(WatchCancelMessage(""), "");
 }
 
 }  // namespace

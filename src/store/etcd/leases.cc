@@ -9,36 +9,37 @@ namespace {
 
 using std::chrono::seconds;
 
-// As kube-apiserver's --lease-reuse-duration-seconds, and its share of a lifetime.
-constexpr seconds kMostSlack{60};
-constexpr int kLifetimesPerSlack = 20;
+// The default of kube-apiserver's --lease-reuse-duration-seconds, and its fraction of a lifetime.
+constexpr seconds kMaxSlack{60};
+constexpr int kSlackDivisor = 20;
 
-// Between the question for a lease and the write that it is for something may take its time; an
-// entry must not pay for that with a part of its own.
+// Time between the request for a lease and the write that uses it. It must not shorten the entry's
+// lifetime.
 constexpr seconds kMargin{1};
 
-// When the next lease is asked for: at 5,000 writes a second 50 ms before it is needed, which
-// is several times what etcd takes to grant one.
-constexpr int kAskAheadAt = LeaseBook::kMaxUses * 3 / 4;
+// The next lease is requested after this many uses: at 5,000 writes per second 50 ms before it is
+// needed. etcd takes a fraction of that to grant one.
+constexpr int kRequestNextAt = LeasePool::kMaxUses * 3 / 4;
 
-// Multiples of it are spread evenly over [0, 1), however many there are.
+// Its multiples, modulo 1, are spread evenly over [0, 1).
 constexpr double kGoldenRatio = 0.6180339887498949;
 
 }  // namespace
 
-seconds LeaseBook::Slack(seconds lifetime) {
-  return std::clamp(lifetime / kLifetimesPerSlack, seconds(1), kMostSlack);
+seconds LeasePool::Slack(seconds lifetime) {
+  return std::clamp(lifetime / kSlackDivisor, seconds(1), kMaxSlack);
 }
 
-LeaseBook::LeaseBook(const Clock& clock, Grant grant) : clock_(clock), grant_(std::move(grant)) {}
+LeasePool::LeasePool(const Clock& clock, Grant grant) : clock_(clock), grant_(std::move(grant)) {}
 
-std::uint64_t LeaseBook::grants() const {
+std::uint64_t LeasePool::grants() const {
   MutexLock lock(mu_);
   return grants_;
 }
 
-LeaseBook::Open::iterator LeaseBook::NewLease(seconds lifetime, SteadyTime now, seconds* ttl) {
-  // The upper half of the slack, each time another part of it.
+LeasePool::LeasesByEnd::iterator LeasePool::NewLease(seconds lifetime, SteadyTime now,
+                                                     seconds* ttl) {
+  // The extra length is in the upper half of the slack and differs from lease to lease.
   double whole = 0;
   const double part = std::modf(static_cast<double>(grants_) * kGoldenRatio, &whole);
   const seconds slack = Slack(lifetime);
@@ -48,62 +49,63 @@ LeaseBook::Open::iterator LeaseBook::NewLease(seconds lifetime, SteadyTime now, 
                   part * static_cast<double>((slack - least + seconds(1)).count())));
   ++grants_;
   *ttl = lifetime + kMargin + longer;
-  return open_.emplace(now + *ttl, std::make_shared<Lease>());
+  return leases_.emplace(now + *ttl, std::make_shared<Lease>());
 }
 
-void LeaseBook::Take(seconds lifetime, const Done& done) {
-  if (lifetime >= kForEver) return done(std::int64_t{0});
+void LeasePool::Acquire(seconds lifetime, const Done& done) {
+  if (lifetime >= kForever) return done(std::int64_t{0});
   lifetime = std::max(lifetime, seconds(1));
   const SteadyTime now = clock_.Steady();
   const SteadyTime needed = now + lifetime + kMargin;
   std::shared_ptr<Lease> lease;
   std::shared_ptr<Lease> ahead;
   seconds ttl{0};
-  bool ask = false;
+  bool request = false;
   std::int64_t id = 0;
   {
     MutexLock lock(mu_);
-    // What ended is of no use to anybody.
-    open_.erase(open_.begin(), open_.lower_bound(now + kMargin));
-    auto found = open_.lower_bound(needed);
-    if (found == open_.end() || found->first > needed + Slack(lifetime)) {
+    // Remove expired leases.
+    leases_.erase(leases_.begin(), leases_.lower_bound(now + kMargin));
+    auto found = leases_.lower_bound(needed);
+    if (found == leases_.end() || found->first > needed + Slack(lifetime)) {
       found = NewLease(lifetime, now, &ttl);
-      ask = true;
+      request = true;
     }
     lease = found->second;
     ++lease->uses;
-    if (lease->uses == kAskAheadAt) ahead = NewLease(lifetime, now, &ttl)->second;
-    if (lease->uses == kMaxUses) open_.erase(found);
+    if (lease->uses == kRequestNextAt) ahead = NewLease(lifetime, now, &ttl)->second;
+    if (lease->uses == kMaxUses) leases_.erase(found);
     id = lease->id;
     if (id == 0) lease->waiting.push_back(done);
   }
-  if (ask) AskFor(lease, now, ttl);
-  if (ahead) AskFor(ahead, now, ttl);
+  if (request) RequestGrant(lease, now, ttl);
+  if (ahead) RequestGrant(ahead, now, ttl);
   if (id != 0) done(id);
 }
 
-void LeaseBook::AskFor(const std::shared_ptr<Lease>& lease, SteadyTime asked, seconds ttl) {
-  grant_(ttl, [this, lease, asked](const Result<EtcdClient::Lease>& granted) {
-    Answered(lease, asked, granted);
+void LeasePool::RequestGrant(const std::shared_ptr<Lease>& lease, SteadyTime requested_at,
+                             seconds ttl) {
+  grant_(ttl, [this, lease, requested_at](const Result<EtcdClient::Lease>& granted) {
+    OnGranted(lease, requested_at, granted);
   });
 }
 
-void LeaseBook::Answered(const std::shared_ptr<Lease>& lease, SteadyTime asked,
-                         const Result<EtcdClient::Lease>& granted) {
+void LeasePool::OnGranted(const std::shared_ptr<Lease>& lease, SteadyTime requested_at,
+                          const Result<EtcdClient::Lease>& granted) {
   std::vector<Done> waiting;
   {
     MutexLock lock(mu_);
     waiting.swap(lease->waiting);
-    const auto found = std::find_if(open_.begin(), open_.end(),
+    const auto found = std::find_if(leases_.begin(), leases_.end(),
                                     [&](const auto& item) { return item.second == lease; });
     if (!granted) {
-      if (found != open_.end()) open_.erase(found);
+      if (found != leases_.end()) leases_.erase(found);
     } else {
       lease->id = granted->id;
-      // etcd may have made it longer than it was asked to.
-      if (found != open_.end() && found->first != asked + granted->ttl) {
-        open_.erase(found);
-        open_.emplace(asked + granted->ttl, lease);
+      // etcd may have granted a longer lease.
+      if (found != leases_.end() && found->first != requested_at + granted->ttl) {
+        leases_.erase(found);
+        leases_.emplace(requested_at + granted->ttl, lease);
       }
     }
   }
@@ -116,9 +118,9 @@ void LeaseBook::Answered(const std::shared_ptr<Lease>& lease, SteadyTime asked,
   }
 }
 
-void LeaseBook::Forget(std::int64_t lease) {
+void LeasePool::Forget(std::int64_t lease) {
   MutexLock lock(mu_);
-  std::erase_if(open_, [lease](const auto& item) { return item.second->id == lease; });
+  std::erase_if(leases_, [lease](const auto& item) { return item.second->id == lease; });
 }
 
 }  // namespace herald::store

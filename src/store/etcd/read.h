@@ -14,18 +14,19 @@
 
 namespace herald::store {
 
-// An EtcdRead answers one query from etcd itself: page after page at one revision, each
-// looked at on the executor, for filters take time and etcd's thread has other things to do.
+// An EtcdRead answers one query from etcd: page after page at one revision. The pages are processed
+// on the executor, because filters take time and must not block etcd's thread.
 //
-// etcd knows keys only. A query by index looks at all entries of its range and sorts what the
-// index would have given; it keeps no more of that than the answer needs.
+// etcd has no indexes. A query by index reads all entries of its range and sorts the matching ones.
+// It keeps only as many of them as the result needs.
 //
-// Answers exactly once: with kCancelled where the executor stops first.
+// Calls `done` exactly once; with kCancelled if the executor stops first. Thread-confined: only one
+// page is processed at a time.
 class EtcdRead : public std::enable_shared_from_this<EtcdRead> {
  public:
   using Range = std::function<void(EtcdRange, std::function<void(Result<EtcdPage>)>)>;
 
-  // `schema` and `executor` are borrowed. `range` has the store's own keys.
+  // `schema` and `executor` are borrowed. `range` takes and returns the store's keys, not etcd's.
   static void Start(const Range& range, const Schema* schema, Executor* executor, Query query,
                     Store::PageDone done);
   EtcdRead(Range range, const Schema* schema, Executor* executor, Query query,
@@ -33,19 +34,19 @@ class EtcdRead : public std::enable_shared_from_this<EtcdRead> {
   ~EtcdRead();
 
  private:
-  // What an index would have given.
+  // A row of the index.
   struct Row {
     std::string value{};
     Entry entry{};
   };
 
-  void Ask();
-  void Take(Result<EtcdPage> page);
-  bool TakeEntry(Entry entry);
-  void TakeRows(const Entry& entry);
-  bool Before(const Row& a, const Row& b) const;
-  // Keeps those that come first.
-  void Cut(std::size_t rows);
+  void RequestPage();
+  void OnPage(Result<EtcdPage> page);
+  bool AddEntry(Entry entry);
+  void AddIndexRows(const Entry& entry);
+  bool ComesBefore(const Row& a, const Row& b) const;
+  // Keeps the first `rows` rows in index order.
+  void KeepFirst(std::size_t rows);
   void Finish();
   void Answer(Result<Page> page);
   bool is_plain() const { return !query_.by && !query_.filter; }
@@ -56,13 +57,13 @@ class EtcdRead : public std::enable_shared_from_this<EtcdRead> {
   const Query query_;
   Store::PageDone done_;
 
-  // One page at a time touches these.
+  // Used by one page at a time.
   std::string next_;
   Revision at_;
   PageMaker page_;
   bool more_ = false;
-  std::int64_t count_ = -1;  // of all keys, told with the first page
-  std::int64_t taken_ = 0;
+  std::int64_t count_ = -1;  // of all keys in the range, from the first page
+  std::int64_t entries_read_ = 0;
   std::vector<Row> rows_;
   std::int64_t matched_ = 0;
 };

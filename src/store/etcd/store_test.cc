@@ -18,14 +18,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One for all tests, which keep to prefixes of their own: to start one takes longer than a test.
-// The members die with the thread that starts them, so the first test does it on main's.
+// One for all tests, which use different prefixes, because a start takes longer than a test. The
+// members are killed with the thread that starts them, so the first test starts it on main's
+// thread.
 EtcdCluster& SharedEtcd() {
   static EtcdCluster etcd;
   return etcd;
 }
 
-// Three members, where there is an etcd that is worth the time ($HERALD_ETCD).
+// Three members, only with the etcd of $HERALD_ETCD, because it takes long.
 EtcdCluster& SharedCluster() {
   static EtcdCluster etcd({.members = 3});
   return etcd;
@@ -53,9 +54,9 @@ void DeletePrefix(const EtcdCluster& etcd, const std::string& prefix) {
 
 class EtcdHarness final : public StoreHarness {
  public:
-  EtcdHarness(EtcdCluster& etcd, std::uint64_t max_mirror_bytes)
-      : etcd_(etcd), prefix_(NewPrefix()), max_mirror_bytes_(max_mirror_bytes) {}
-  // So that no lease moves the revision in the middle of a later test.
+  EtcdHarness(EtcdCluster& etcd, std::uint64_t max_cache_bytes)
+      : etcd_(etcd), prefix_(NewPrefix()), max_cache_bytes_(max_cache_bytes) {}
+  // So that no lease changes the revision during a later test.
   ~EtcdHarness() override { DeletePrefix(etcd_, prefix_); }
 
   StoreCapabilities capabilities() const override {
@@ -71,7 +72,7 @@ class EtcdHarness final : public StoreHarness {
   }
   std::unique_ptr<Store> Open(const StoreOptions& options) override {
     EtcdStoreOptions etcd = OptionsFor(etcd_, prefix_);
-    etcd.max_mirror_bytes = max_mirror_bytes_;
+    etcd.max_cache_bytes = max_cache_bytes_;
     auto store = EtcdStore::Open(options, std::move(etcd));
     HERALD_CHECK(store.has_value());
     return *std::move(store);
@@ -80,13 +81,13 @@ class EtcdHarness final : public StoreHarness {
  private:
   EtcdCluster& etcd_;
   const std::string prefix_;
-  const std::uint64_t max_mirror_bytes_;
+  const std::uint64_t max_cache_bytes_;
 };
 
 std::vector<StoreBackend> Backends() {
   std::vector<StoreBackend> backends = {
       {"Etcd", [] { return std::make_unique<EtcdHarness>(SharedEtcd(), 512u << 20); }},
-      {"EtcdWithoutMirror", [] { return std::make_unique<EtcdHarness>(SharedEtcd(), 0); }}};
+      {"EtcdWithoutCache", [] { return std::make_unique<EtcdHarness>(SharedEtcd(), 0); }}};
   if (std::getenv("HERALD_ETCD") != nullptr) {
     backends.push_back(
         {"EtcdCluster", [] { return std::make_unique<EtcdHarness>(SharedCluster(), 512u << 20); }});
@@ -96,7 +97,7 @@ std::vector<StoreBackend> Backends() {
 
 INSTANTIATE_TEST_SUITE_P(Etcd, StoreSuite, testing::ValuesIn(Backends()), StoreBackendName);
 
-// ---- what only etcd does ----
+// ---- behaviour of etcd only ----
 
 class EtcdStoreTest : public testing::Test {
  protected:
@@ -108,7 +109,7 @@ class EtcdStoreTest : public testing::Test {
     options_.schema.lifetime = [this](std::string_view, std::string_view value) {
       return SuiteValues::Lifetime(value) / lifetime_divisor_.load();
     };
-    // The last part of a value says how many seconds ago it was written.
+    // The last part of a value is the number of seconds since it was written.
     options_.schema.written = [](std::string_view,
                                  std::string_view value) -> std::optional<WallTime> {
       if (value.starts_with("unreadable")) return std::nullopt;
@@ -149,7 +150,7 @@ class EtcdStoreTest : public testing::Test {
     query.by = IndexRange{.index = 1, .from = value, .to = value + '\0'};
     return query;
   }
-  // As somebody else would write it.
+  // A write that bypasses the store.
   void PutForeign(const std::string& key, const std::string& value) {
     etcd_.Post(0, "/v3/kv/put",
                "{\"key\":\"" + Base64Encode(prefix_ + key) + "\",\"value\":\"" +
@@ -163,7 +164,7 @@ class EtcdStoreTest : public testing::Test {
   std::atomic<int> lifetime_divisor_{1};
 };
 
-TEST_F(EtcdStoreTest, LetsALeaseEndWhatIsWritten) {
+TEST_F(EtcdStoreTest, ALeaseDeletesExpiredEntries) {
   const auto store = Open();
   SuiteWatch watch(*store, "", 0);
   const SteadyTime before = SystemClock().Steady();
@@ -175,13 +176,13 @@ TEST_F(EtcdStoreTest, LetsALeaseEndWhatIsWritten) {
   EXPECT_EQ(watch.Take(21).size(), 21u);
   const auto gone = watch.Take(20);
   ASSERT_EQ(gone.size(), 20u);
-  EXPECT_GE(SystemClock().Steady() - before, 1s) << "not before its time";
+  EXPECT_GE(SystemClock().Steady() - before, 1s) << "not before its lifetime";
   std::set<std::string> keys;
   for (std::size_t i = 0; i < gone.size(); ++i) {
     EXPECT_TRUE(gone[i]->deleted());
     EXPECT_TRUE(gone[i]->previous());
     keys.insert(gone[i]->key());
-    // Whoever is cut off between two of one lease must be told of the second later.
+    // A watch that breaks between two deletes of one lease must be able to resume with the second.
     const bool last = i + 1 == gone.size() || gone[i + 1]->revision() > gone[i]->revision();
     EXPECT_EQ(gone[i]->resume_revision(), gone[i]->revision() - (last ? 0 : 1));
   }
@@ -190,10 +191,10 @@ TEST_F(EtcdStoreTest, LetsALeaseEndWhatIsWritten) {
   EXPECT_EQ(store->Stats().expired, 20u);
 }
 
-TEST_F(EtcdStoreTest, WritesWithAnotherLeaseWhereEtcdHasLostTheFirst) {
+TEST_F(EtcdStoreTest, WritesWithANewLeaseIfEtcdHasLostTheFirst) {
   const auto store = Open();
   Put(*store, "/a", SuiteValues::Make("", "", 3600));
-  // All leases, ours among them; the entry goes with it.
+  // Revokes all leases, which deletes the entry.
   const std::string leases = etcd_.Post(0, "/v3/lease/leases", "{}");
   for (std::size_t at = 0; (at = leases.find("\"ID\":\"", at)) != std::string::npos;) {
     at += 6;
@@ -206,15 +207,15 @@ TEST_F(EtcdStoreTest, WritesWithAnotherLeaseWhereEtcdHasLostTheFirst) {
   EXPECT_EQ(store->leases_granted(), 2u);
 }
 
-TEST_F(EtcdStoreTest, SweepsWhatNoLeaseEndsAndNothingElse) {
+TEST_F(EtcdStoreTest, SweepsOnlyOverdueEntries) {
   PutForeign("/overdue", SuiteValues::Make("", "", 60, "600"));
   PutForeign("/in time", SuiteValues::Make("", "", 3600, "600"));
   PutForeign("/a little late", SuiteValues::Make("", "", 60, "90"));
   PutForeign("unreadable", "unreadable");
-  for (const std::uint64_t mirror : {std::uint64_t{512} << 20, std::uint64_t{0}}) {
+  for (const std::uint64_t cache : {std::uint64_t{512} << 20, std::uint64_t{0}}) {
     PutForeign("/overdue", SuiteValues::Make("", "", 60, "600"));
     EtcdStoreOptions etcd = OptionsFor(etcd_, prefix_);
-    etcd.max_mirror_bytes = mirror;
+    etcd.max_cache_bytes = cache;
     auto store = EtcdStore::Open(options_, etcd);
     ASSERT_TRUE(store);
     EXPECT_EQ(Keys(**store).size(), 4u);
@@ -228,17 +229,17 @@ TEST_F(EtcdStoreTest, SweepsWhatNoLeaseEndsAndNothingElse) {
   }
 }
 
-TEST_F(EtcdStoreTest, EndsAtOnceWhatNewRulesShorten) {
+TEST_F(EtcdStoreTest, DeletesEntriesThatExpireByNewRulesAtOnce) {
   const auto store = Open();
   PutForeign("/was", SuiteValues::Make("", "", 3600, "100"));
   Put(*store, "/is", SuiteValues::Make("", "", 3600));
   SuiteWatch watch(*store, "", 0);
   EXPECT_EQ(Keys(*store).size(), 2u);
   lifetime_divisor_ = 100;
-  const auto reopened = Open();  // one that has seen neither being written
+  const auto reopened = Open();  // has not seen the writes
   reopened->RefreshLifetimes();
   reopened->Maintain();
-  EXPECT_EQ(Keys(*store).size(), 2u) << "both lifetimes were asked for under the new rules";
+  EXPECT_EQ(Keys(*store).size(), 2u) << "both entries were loaded under the new rules";
   lifetime_divisor_ = 1;
   reopened->RefreshLifetimes();
   reopened->Maintain();
@@ -251,14 +252,14 @@ TEST_F(EtcdStoreTest, EndsAtOnceWhatNewRulesShorten) {
   EXPECT_EQ(Keys(*store), Strings{"/is"});
 }
 
-TEST_F(EtcdStoreTest, ShowsEachReplicaWhatTheOtherWrote) {
+TEST_F(EtcdStoreTest, EachReplicaReadsTheOthersWrites) {
   const auto a = Open();
   const auto b = Open();
   SuiteWatch watch(*b, "", 0);
   for (int i = 0; i < 100; ++i) {
     const std::string key = "/" + std::to_string(i);
     const Revision revision = Put(i % 2 == 0 ? *a : *b, key, SuiteValues::Make(key, "", 60));
-    // Whoever was told of a write finds it wherever he asks next.
+    // A completed write is visible in all replicas.
     Store& other = i % 2 == 0 ? *b : *a;
     EXPECT_EQ(Keys(other, By(key)), Strings{key});
     std::promise<Result<std::optional<Entry>>> done;
@@ -270,37 +271,37 @@ TEST_F(EtcdStoreTest, ShowsEachReplicaWhatTheOtherWrote) {
   EXPECT_EQ(watch.Take(100).size(), 100u);
 }
 
-TEST_F(EtcdStoreTest, AnswersFromItsMirrorWhileOthersWriteElsewhere) {
+TEST_F(EtcdStoreTest, AnswersFromTheCacheWhileOtherKeysAreWritten) {
   const auto store = Open();
   Put(*store, "/a", SuiteValues::Make("x", "", 60));
   SuiteWatch watch(*store, "", 0);
   for (int i = 0; i < 20; ++i) {
-    // Not of ours, so that no change moves the mirror on.
+    // Outside of the store, so that no change advances the cache.
     etcd_.Post(0, "/v3/kv/put", "{\"key\":\"" + Base64Encode("/elsewhere") + "\"}");
     EXPECT_EQ(Keys(*store, By("x")), Strings{"/a"});
   }
   EXPECT_EQ(store->full_lists(), 1u);
 }
 
-TEST_F(EtcdStoreTest, CompactsOnceInAnIntervalHoweverManyDoIt) {
+TEST_F(EtcdStoreTest, OnlyOneReplicaCompactsPerInterval) {
   const auto a = Open();
   const auto b = Open();
   const Revision first = Put(*a, "/a", "1");
   for (int i = 0; i < 3; ++i) Put(*a, "/a", std::to_string(i));
-  // Both find out where the others are, and where etcd is.
+  // Both get the compaction key and etcd's revision.
   a->CompactHistory();
   b->CompactHistory();
-  EXPECT_EQ(a->Stats().compacted, 0) << "what is told in the first interval is not too old";
+  EXPECT_EQ(a->Stats().compacted, 0) << "the first interval compacts nothing";
   const Revision between = Put(*a, "/a", "4");
   a->CompactHistory();
   const Revision compacted = a->Stats().compacted;
   EXPECT_GT(compacted, first);
   EXPECT_LT(compacted, between);
   b->CompactHistory();
-  EXPECT_EQ(b->Stats().compacted, 0) << "one is enough";
+  EXPECT_EQ(b->Stats().compacted, 0) << "the other replica has compacted";
   EXPECT_EQ(a->Stats().compacted, compacted);
   b->CompactHistory();
-  EXPECT_GT(b->Stats().compacted, compacted) << "where the first does not come back";
+  EXPECT_GT(b->Stats().compacted, compacted) << "if the first replica stops";
 
   const auto late = Open();
   Query query;
@@ -310,7 +311,7 @@ TEST_F(EtcdStoreTest, CompactsOnceInAnIntervalHoweverManyDoIt) {
   EXPECT_TRUE(watch.TakeError().Is(StatusReason::kExpired)) << watch.error().ToString();
 }
 
-TEST_F(EtcdStoreTest, GoesOnWhenEtcdComesBack) {
+TEST_F(EtcdStoreTest, WorksAgainWhenEtcdIsBack) {
   EtcdCluster etcd;
   auto opened = EtcdStore::Open(options_, OptionsFor(etcd, prefix_));
   ASSERT_TRUE(opened);
@@ -320,11 +321,11 @@ TEST_F(EtcdStoreTest, GoesOnWhenEtcdComesBack) {
   EXPECT_TRUE(store.Health().ok());
 
   etcd.Kill(0);
-  const auto refused = TryPut(store, "/b", "v");
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().Is(StatusReason::kServiceUnavailable) ||
-              refused.error().Is(StatusReason::kTimeout))
-      << refused.error().ToString();
+  const auto rejected = TryPut(store, "/b", "v");
+  ASSERT_FALSE(rejected);
+  EXPECT_TRUE(rejected.error().Is(StatusReason::kServiceUnavailable) ||
+              rejected.error().Is(StatusReason::kTimeout))
+      << rejected.error().ToString();
   store.Maintain();
   EXPECT_FALSE(store.Health().ok());
 
@@ -343,7 +344,7 @@ TEST_F(EtcdStoreTest, GoesOnWhenEtcdComesBack) {
   EXPECT_EQ(changes[1]->key(), "/c");
 }
 
-TEST_F(EtcdStoreTest, SaysWhenEtcdIsFullAndGoesOnWhenThereIsRoomAgain) {
+TEST_F(EtcdStoreTest, IsUnhealthyWhileEtcdIsFullAndWorksAgainAfterwards) {
   EtcdCluster etcd({.members = 1, .flags = {"--quota-backend-bytes=2000000"}});
   auto opened = EtcdStore::Open(options_, OptionsFor(etcd, prefix_));
   ASSERT_TRUE(opened);
@@ -359,9 +360,9 @@ TEST_F(EtcdStoreTest, SaysWhenEtcdIsFullAndGoesOnWhenThereIsRoomAgain) {
   store.Maintain();
   EXPECT_NE(store.Health().message().find("NOSPACE"), std::string::npos)
       << store.Health().ToString();
-  EXPECT_EQ(Keys(store).size(), static_cast<std::size_t>(puts - 1)) << "reads go on";
+  EXPECT_EQ(Keys(store).size(), static_cast<std::size_t>(puts - 1)) << "reads still work";
 
-  // What its operator does.
+  // What an operator does.
   DeletePrefix(etcd, prefix_);
   EXPECT_TRUE(Keys(store).empty());
   const std::string revision = std::to_string(store.Stats().revision);
@@ -377,7 +378,7 @@ TEST_F(EtcdStoreTest, SaysWhenEtcdIsFullAndGoesOnWhenThereIsRoomAgain) {
   Put(store, "/a", "v");
 }
 
-TEST_F(EtcdStoreTest, StartsWithoutEtcdAndFindsItLater) {
+TEST_F(EtcdStoreTest, StartsWithoutEtcdAndConnectsLater) {
   EtcdCluster etcd;
   etcd.Kill(0);
   auto opened = EtcdStore::Open(options_, OptionsFor(etcd, prefix_));

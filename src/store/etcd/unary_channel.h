@@ -16,28 +16,28 @@
 
 namespace herald::store {
 
-// How a call ended, in gRPC's terms.
-struct UnaryEnd {
+// How a call ended, as a gRPC status.
+struct UnaryResult {
   GrpcCode code = GrpcCode::kOk;
-  std::string message{};   // why not
-  bool untouched = false;  // the server has surely done nothing about it; never with kOk
+  std::string message{};     // of an error
+  bool unprocessed = false;  // the server certainly did not process the call; false with kOk
 };
 
-// A UnaryChannel makes gRPC calls that have one request and one answer, over Herald's own HTTP/2
-// client: for the calls that are made thousands of times a second. All that begin in one turn of
-// its thread leave in one write, and all answers that have come are read in one go, where grpc++
-// writes and wakes up for each (doc/benchmarks.md has the difference).
+// A UnaryChannel makes unary gRPC calls over Herald's own HTTP/2 client, for calls that are made
+// thousands of times a second. It sends all calls that start in one turn of its thread with one
+// write, and reads all available responses at once. grpc++ writes and wakes up for each call
+// (doc/benchmarks.md compares them).
 //
-// Connects when there is something to send, and again when the connection broke. Nothing is
-// compressed and nothing is tried twice, unless the server has surely not seen it.
+// It connects for the first call, and again when the connection breaks. It does not compress, and
+// retries a call only if the server certainly did not process it.
 //
-// Thread-safe. Not to be destroyed by a callback; destroying it fails what is under way with
+// Thread-safe. Must not be destroyed by a callback. Destroying it fails the calls in progress with
 // GrpcCode::kCancelled.
 class UnaryChannel {
  public:
   struct Options {
     std::string url{};                               // "https://a:2379", "http://127.0.0.1:2379"
-    std::function<Result<http::ClientTls>()> tls{};  // asked when a connection is made
+    std::function<Result<http::ClientTls>()> tls{};  // called for each new connection
     std::chrono::milliseconds connect_timeout{5'000};
     std::chrono::milliseconds ping_interval{10'000};
     std::chrono::milliseconds ping_timeout{5'000};
@@ -50,10 +50,10 @@ class UnaryChannel {
     bool needs_leader = true;
     std::shared_ptr<const std::string> token{};
   };
-  // What a call is cancelled by. Thread-safe: any thread, before, while and after it is started.
+  // Cancels one call. Thread-safe: it may be used before, while and after the call starts.
   class Canceller {
    public:
-    // It ends with GrpcCode::kCancelled, unless it has ended. REQUIRES: the channel is there still
+    // Ends the call with GrpcCode::kCancelled if it is in progress. REQUIRES: the channel exists
     void Cancel();
 
    private:
@@ -62,14 +62,14 @@ class UnaryChannel {
     http::Client* client_ = nullptr;           // written before id_
     std::atomic<http::Client::CallId> id_{0};  // 0: not started yet
   };
-  // `response` is filled before `done` comes, on the channel's thread, exactly once; it may come
-  // before this returns. `canceller` is for this call alone.
-  // REQUIRES: `response` lives until then; `request` until this returns
+  // Fills `response` and then calls `done` exactly once, on the channel's thread or before this
+  // returns. `canceller` must not be shared with another call.
+  // REQUIRES: `response` lives until `done` is called, `request` until this returns
   void Start(const Call& call, const google::protobuf::MessageLite& request,
              google::protobuf::MessageLite* response, std::shared_ptr<Canceller> canceller,
-             std::function<void(UnaryEnd)> done);
+             std::function<void(UnaryResult)> done);
 
-  // New calls go over a new connection: something is wrong with the one that there is.
+  // Makes new calls use a new connection, because the current one may be broken.
   void Renew() { client_->Renew(); }
   bool connected() const { return client_->Stats().connections > 0; }
 
@@ -77,17 +77,17 @@ class UnaryChannel {
   UnaryChannel(std::string url, std::unique_ptr<http::Client> client)
       : url_(std::move(url)), client_(std::move(client)) {}
 
-  UnaryEnd Failed(const Status& error) const;
+  UnaryResult FailedResult(const Status& error) const;
 
   const std::string url_;
   const std::unique_ptr<http::Client> client_;
 };
 
-// A gRPC message as it stands in a body: a flag, its length, and itself.
+// A gRPC message as it is in an HTTP body: the compression flag, the length, the message.
 std::string FrameGrpcMessage(const google::protobuf::MessageLite& message);
 
-// What an HTTP answer says as the answer to a unary call; `response` gets the message that it
-// holds. Whatever a server may send is fine.
-UnaryEnd ReadUnaryAnswer(const http::Response& answer, google::protobuf::MessageLite* response);
+// Parses the HTTP response to a unary call; `response` gets its message. Accepts arbitrary input.
+UnaryResult ParseUnaryResponse(const http::Response& answer,
+                               google::protobuf::MessageLite* response);
 
 }  // namespace herald::store

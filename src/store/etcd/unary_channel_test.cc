@@ -18,7 +18,7 @@ pb::StatusResponse Healthy() {
   return response;
 }
 
-// As etcd answers.
+// A response like etcd's.
 http::Response Good() {
   return {.status = 200,
           .headers = {{"content-type", "application/grpc"}},
@@ -36,14 +36,14 @@ TEST(UnaryChannel, FramesMessagesWithTheirLength) {
   EXPECT_EQ(frame.substr(0, 5), std::string("\0\0\x01\x11\x74", 5));
 }
 
-TEST(UnaryChannel, ReadsAnAnswer) {
+TEST(UnaryChannel, ParsesAResponse) {
   pb::StatusResponse response;
-  const UnaryEnd end = ReadUnaryAnswer(Good(), &response);
+  const UnaryResult end = ParseUnaryResponse(Good(), &response);
   EXPECT_EQ(end.code, GrpcCode::kOk) << end.message;
   EXPECT_EQ(response.SerializeAsString(), Healthy().SerializeAsString());
 }
 
-TEST(UnaryChannel, ReadsWhyThereIsNone) {
+TEST(UnaryChannel, ParsesErrorsAndRejectsMalformedResponses) {
   const auto trailers = [](std::string status, std::string message) {
     http::Response answer = Good();
     answer.body.clear();
@@ -74,36 +74,40 @@ TEST(UnaryChannel, ReadsWhyThereIsNone) {
   for (const Case& c : {
            Case{"an error", trailers("5", "etcdserver: requested lease not found"),
                 GrpcCode::kNotFound, "etcdserver: requested lease not found"},
-           Case{"at once", in_the_head, GrpcCode::kUnavailable, "etcdserver: no leader"},
-           Case{"percents", trailers("2", "50%25 %C3%A4"), GrpcCode::kUnknown, "50% \xC3\xA4"},
-           Case{"no percents", trailers("2", "50%25 %zz"), GrpcCode::kUnknown, "50%25 %zz"},
-           Case{"half of one", trailers("2", "50%2"), GrpcCode::kUnknown, "50%2"},
-           Case{"no message", trailers("13", ""), GrpcCode::kInternal, ""},
-           Case{"no number", trailers("x", ""), GrpcCode::kInternal, "grpc-status is no number: x"},
-           Case{"too large a number", trailers("999", ""), GrpcCode::kInternal,
-                "grpc-status is no number: 999"},
-           Case{"no status", cut_off, GrpcCode::kInternal, "the answer has no grpc-status"},
-           Case{"no gRPC", http(404), GrpcCode::kUnimplemented, "HTTP status 404"},
+           Case{"error in the headers", in_the_head, GrpcCode::kUnavailable,
+                "etcdserver: no leader"},
+           Case{"percent-encoded", trailers("2", "50%25 %C3%A4"), GrpcCode::kUnknown,
+                "50% \xC3\xA4"},
+           Case{"invalid percent-encoding", trailers("2", "50%25 %zz"), GrpcCode::kUnknown,
+                "50%25 %zz"},
+           Case{"incomplete percent-encoding", trailers("2", "50%2"), GrpcCode::kUnknown, "50%2"},
+           Case{"no grpc-message", trailers("13", ""), GrpcCode::kInternal, ""},
+           Case{"not a number", trailers("x", ""), GrpcCode::kInternal,
+                "invalid grpc-status \"x\""},
+           Case{"number too large", trailers("999", ""), GrpcCode::kInternal,
+                "invalid grpc-status \"999\""},
+           Case{"no grpc-status", cut_off, GrpcCode::kInternal, "the response has no grpc-status"},
+           Case{"not gRPC", http(404), GrpcCode::kUnimplemented, "HTTP status 404"},
            Case{"a proxy", http(503), GrpcCode::kUnavailable, "HTTP status 503"},
-           Case{"a teapot", http(418), GrpcCode::kUnknown, "HTTP status 418"},
-           Case{"no body", body(""), GrpcCode::kInternal, "the answer holds no message"},
-           Case{"half a head", body(std::string(4, '\0')), GrpcCode::kInternal,
-                "the answer holds no message"},
+           Case{"unknown HTTP status", http(418), GrpcCode::kUnknown, "HTTP status 418"},
+           Case{"no body", body(""), GrpcCode::kInternal, "the response has no message"},
+           Case{"incomplete frame header", body(std::string(4, '\0')), GrpcCode::kInternal,
+                "the response has no message"},
            Case{"compressed", body(std::string("\1\0\0\0\0", 5)), GrpcCode::kInternal,
-                "the answer is compressed, and nobody asked for that"},
-           Case{"cut", body(std::string("\0\0\0\0\5abc", 8)), GrpcCode::kInternal,
-                "the answer is not one message"},
-           Case{"two", body(FrameGrpcMessage(Healthy()) + FrameGrpcMessage(Healthy())),
-                GrpcCode::kInternal, "the answer is not one message"},
-           Case{"no message of ours", body(std::string("\0\0\0\0\1\xff", 6)), GrpcCode::kInternal,
-                "the answer's message cannot be read"},
+                "the response is compressed without being requested"},
+           Case{"incomplete message", body(std::string("\0\0\0\0\5abc", 8)), GrpcCode::kInternal,
+                "the response must have exactly one message"},
+           Case{"two messages", body(FrameGrpcMessage(Healthy()) + FrameGrpcMessage(Healthy())),
+                GrpcCode::kInternal, "the response must have exactly one message"},
+           Case{"invalid protobuf", body(std::string("\0\0\0\0\1\xff", 6)), GrpcCode::kInternal,
+                "cannot parse the message of the response"},
        }) {
     SCOPED_TRACE(c.name);
     pb::StatusResponse response;
-    const UnaryEnd end = ReadUnaryAnswer(c.answer, &response);
+    const UnaryResult end = ParseUnaryResponse(c.answer, &response);
     EXPECT_EQ(end.code, c.code);
     EXPECT_EQ(end.message, c.message);
-    EXPECT_FALSE(end.untouched);
+    EXPECT_FALSE(end.unprocessed);
   }
 }
 

@@ -11,22 +11,22 @@
 namespace herald::store {
 namespace {
 
-// Between tries to open a stream. Short, because it costs nothing while no endpoint works, and
-// because every client of this replica waits for it.
+// Between attempts to open a stream. Short, because an attempt costs nothing while no endpoint
+// works, and because all clients of this replica wait for it.
 constexpr BackoffOptions kOpenBackoff{.initial = std::chrono::milliseconds(50),
                                       .factor = 2.0,
                                       .cap = std::chrono::seconds(2),
                                       .jitter = 0.5,
                                       .reset_after = std::chrono::nanoseconds(0)};
 
-// A stream that lived as long as this was a good one: the next is opened without delay.
-constexpr std::chrono::seconds kWorked{1};
+// A stream that lived for this long was stable: the next one is opened without a longer delay.
+constexpr std::chrono::seconds kStableAfter{1};
 
-// So many changes are told without waiting for more: while a batch is applied, readers wait.
-constexpr std::size_t kMaxGathered = 256;
+// Maximum of changes per batch: readers wait while a batch is applied.
+constexpr std::size_t kMaxPending = 256;
 
-// How often, within the time that a silent stream is trusted, somebody looks at it.
-constexpr int kLooksPerKeepalive = 4;
+// How often per keepalive interval a stream is checked for silence.
+constexpr int kChecksPerKeepalive = 4;
 
 Entry ToEntry(etcdserverpb::KeyValue& kv) {
   return {std::move(*kv.mutable_key()),
@@ -51,28 +51,28 @@ std::string EtcdPrefixEnd(std::string prefix) {
   return prefix;
 }
 
-// One gRPC stream. It owns itself from Run() until gRPC has given back all that it was lent.
+// One gRPC stream. It owns itself from Run() until all of its operations have completed.
 //
-// At most one read and one write are under way, as gRPC demands; Finish() is asked for once
-// when reading has ended.
+// gRPC allows at most one read and one write at a time. Finish() is called once, after the last
+// read.
 class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_from_this<Stream> {
  public:
   Stream(std::shared_ptr<EtcdWatcher> watcher, std::uint64_t serial)
       : watcher_(std::move(watcher)), serial_(serial) {}
 
-  // Finds a place for it. Where that is false it is of no use.
+  // Chooses a member for the stream. If this returns false, the stream must not be used.
   bool Begin(EtcdEndpoints::Set avoid) {
-    auto place = watcher_->rpc_->BeginStream(this, avoid);
-    if (place) place_ = *std::move(place);
-    return place_.connection != nullptr;
+    auto target = watcher_->rpc_->BeginStream(this, avoid);
+    if (target) target_ = *std::move(target);
+    return target_.connection != nullptr;
   }
 
   void Run(etcdserverpb::WatchRequest request) {
     self_ = shared_from_this();
     request_ = std::move(request);
-    PrepareContext(&context_, /*needs_leader=*/true, place_.token);
-    stream_ = place_.connection->watch.PrepareAsyncWatch(&context_, place_.connection->queue);
-    stream_->StartCall(start_.Lend());
+    PrepareContext(&context_, /*needs_leader=*/true, target_.token);
+    stream_ = target_.connection->watch.PrepareAsyncWatch(&context_, target_.connection->queue);
+    stream_->StartCall(start_.Publish());
   }
 
   // Any thread.
@@ -80,18 +80,18 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
     cancelled_ = true;
     context_.TryCancel();
   }
-  void AskProgress() {
+  void RequestProgress() {
     MutexLock lock(mu_);
-    ask_ = true;
+    progress_wanted_ = true;
     WriteNext();
   }
 
-  const EtcdRpc::Place& place() const { return place_; }
+  const EtcdRpc::StreamTarget& target() const { return target_; }
   std::uint64_t serial() const { return serial_; }
 
  private:
-  // What a queue hands back, and the member that it is for.
-  class Tag final : public EtcdTag {
+  // A tag that calls a member function of the stream.
+  class Tag final : public CompletionTag {
    public:
     using Handler = void (Stream::*)(bool ok);
     Tag(Stream* stream, Handler handler) : stream_(stream), handler_(handler) {}
@@ -103,44 +103,44 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
     const Handler handler_;
   };
 
-  void Started(bool ok) {
+  void OnStarted(bool ok) {
     {
       MutexLock lock(mu_);
       writing_ = ok;
     }
     if (!ok) return Finish();
-    stream_->Write(request_, write_.Lend());
+    stream_->Write(request_, write_.Publish());
     Read();
   }
 
-  void Read() { stream_->Read(&response_, read_.Lend()); }
+  void Read() { stream_->Read(&response_, read_.Publish()); }
 
-  void HaveRead(bool ok) {
+  void OnRead(bool ok) {
     if (!ok) return Finish();
-    if (!watcher_->Received(*this, response_)) Cancel();
-    // Also after that, to learn of the end.
+    if (!watcher_->OnResponse(*this, response_)) Cancel();
+    // Reads even after Cancel(), to get the end of the stream.
     response_.Clear();
     Read();
   }
 
-  void Written(bool) {
-    bool over = false;
+  void OnWritten(bool) {
+    bool all_done = false;
     {
       MutexLock lock(mu_);
       writing_ = false;
       WriteNext();
-      over = finished_ && !writing_;
+      all_done = finished_ && !writing_;
     }
-    if (over) Over();
+    if (all_done) OnAllDone();
   }
 
-  // gRPC does not complete it inside, so the lock may be held.
+  // gRPC does not complete the write inside this call, so the lock may be held.
   void WriteNext() REQUIRES(mu_) {
-    if (!ask_ || writing_ || finishing_) return;
-    ask_ = false;
+    if (!progress_wanted_ || writing_ || finishing_) return;
+    progress_wanted_ = false;
     writing_ = true;
     request_.mutable_progress_request();
-    stream_->Write(request_, write_.Lend());
+    stream_->Write(request_, write_.Publish());
   }
 
   void Finish() {
@@ -148,33 +148,33 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
       MutexLock lock(mu_);
       finishing_ = true;
     }
-    stream_->Finish(&status_, finish_.Lend());
+    stream_->Finish(&status_, finish_.Publish());
   }
 
-  void Finished(bool) {
-    bool over = false;
+  void OnFinished(bool) {
+    bool all_done = false;
     {
       MutexLock lock(mu_);
       finished_ = true;
-      over = !writing_;
+      all_done = !writing_;
     }
-    if (over) Over();
+    if (all_done) OnAllDone();
   }
 
-  void Over() {
+  void OnAllDone() {
     const std::shared_ptr<Stream> self = std::move(self_);
-    stream_.reset();  // before the context that it lives in
-    if (cancelled_) return watcher_->Ended(*this, nullptr);
-    const EtcdVerdict verdict = JudgeEtcdError(
+    stream_.reset();  // before its context
+    if (cancelled_) return watcher_->OnStreamEnded(*this, nullptr);
+    const EtcdErrorInfo error_info = ClassifyEtcdError(
         status_.ok() ? GrpcCode::kUnavailable : static_cast<GrpcCode>(status_.error_code()),
-        status_.ok() ? std::string("the watch was closed") : status_.error_message());
-    watcher_->Ended(*this, &verdict);
+        status_.ok() ? std::string("the watch stream was closed") : status_.error_message());
+    watcher_->OnStreamEnded(*this, &error_info);
   }
 
   const std::shared_ptr<EtcdWatcher> watcher_;
   const std::uint64_t serial_;
-  EtcdRpc::Place place_;
-  std::atomic<bool> cancelled_ = false;  // by us, so its end says nothing of its member
+  EtcdRpc::StreamTarget target_;
+  std::atomic<bool> cancelled_ = false;  // by us, so the end says nothing about the member
   std::shared_ptr<Stream> self_;
   grpc::ClientContext context_;
   etcdserverpb::WatchResponse response_;
@@ -182,16 +182,16 @@ class EtcdWatcher::Stream final : public EtcdStream, public std::enable_shared_f
   std::unique_ptr<
       grpc::ClientAsyncReaderWriter<etcdserverpb::WatchRequest, etcdserverpb::WatchResponse>>
       stream_;
-  Tag start_{this, &Stream::Started};
-  Tag read_{this, &Stream::HaveRead};
-  Tag write_{this, &Stream::Written};
-  Tag finish_{this, &Stream::Finished};
+  Tag start_{this, &Stream::OnStarted};
+  Tag read_{this, &Stream::OnRead};
+  Tag write_{this, &Stream::OnWritten};
+  Tag finish_{this, &Stream::OnFinished};
 
-  // Guards all below. Inside of EtcdWatcher's.
+  // Guards all below. Acquired after EtcdWatcher's lock.
   Mutex mu_;
-  etcdserverpb::WatchRequest request_;   // while writing: what is written
-  bool writing_ GUARDED_BY(mu_) = true;  // until it has started
-  bool ask_ GUARDED_BY(mu_) = false;
+  etcdserverpb::WatchRequest request_;   // must not change during a write
+  bool writing_ GUARDED_BY(mu_) = true;  // true until the stream has started
+  bool progress_wanted_ GUARDED_BY(mu_) = false;
   bool finishing_ GUARDED_BY(mu_) = false;
   bool finished_ GUARDED_BY(mu_) = false;
 };
@@ -201,7 +201,7 @@ EtcdWatcher::EtcdWatcher(EtcdRpc* rpc, std::string prefix, Revision after, Callb
       prefix_(std::move(prefix)),
       keepalive_(rpc->options().keepalive),
       callback_(std::move(callback)),
-      told_(after),
+      delivered_revision_(after),
       backoff_(kOpenBackoff, RandomSeed()) {}
 
 EtcdWatcher::~EtcdWatcher() = default;
@@ -219,18 +219,18 @@ void EtcdWatcher::Stop() {
   stopped_ = true;
   if (stream_) stream_->Cancel();
   if (delivering_ == std::this_thread::get_id()) return;
-  delivered_.Wait(lock, [this]() REQUIRES(mu_) { return delivering_ == std::thread::id(); });
+  callback_done_.Wait(lock, [this]() REQUIRES(mu_) { return delivering_ == std::thread::id(); });
   callback.swap(callback_);
-  lock.Unlock();  // before what it holds is destroyed
+  lock.Unlock();  // before the callback's captures are destroyed
 }
 
 void EtcdWatcher::RequestProgress() {
   MutexLock lock(mu_);
   if (stopped_) return;
   if (stream_ && created_) {
-    stream_->AskProgress();
+    stream_->RequestProgress();
   } else {
-    want_progress_ = true;
+    request_progress_later_ = true;
   }
 }
 
@@ -245,12 +245,12 @@ void EtcdWatcher::Open() {
     if (status.ok()) {
       self->OpenStream();
     } else {
-      self->OpenLater();
+      self->RetryOpenLater();
     }
   });
 }
 
-void EtcdWatcher::OpenLater() {
+void EtcdWatcher::RetryOpenLater() {
   MutexLock lock(mu_);
   if (stopped_) return;
   const SteadyTime now = rpc_->Now();
@@ -265,22 +265,23 @@ void EtcdWatcher::OpenStream() {
   const auto stream = std::make_shared<Stream>(shared_from_this(), ++serial_);
   if (!stream->Begin(avoid_)) {
     lock.Unlock();
-    return OpenLater();
+    return RetryOpenLater();
   }
   stream_ = stream;
-  opened_ = rpc_->Now();
+  opened_at_ = rpc_->Now();
   created_ = false;
-  asking_version_ = false;
-  sound_ = Sound::kUnknown;
-  heard_ = rpc_->Now();
-  asked_ = {};
-  held_.clear();
+  version_requested_ = false;
+  progress_sound_ = ProgressSound::kUnknown;
+  last_response_at_ = rpc_->Now();
+  progress_requested_at_ = {};
+  incomplete_revision_.clear();
 
   etcdserverpb::WatchRequest request;
   etcdserverpb::WatchCreateRequest& create = *request.mutable_create_request();
   create.set_key(prefix_.empty() ? std::string(1, '\0') : prefix_);
   create.set_range_end(EtcdPrefixEnd(prefix_));
-  create.set_start_revision(std::max<Revision>(told_, 1));  // 0 would mean "from now on"
+  create.set_start_revision(
+      std::max<Revision>(delivered_revision_, 1));  // 0 would mean "new changes only"
   create.set_progress_notify(true);
   create.set_prev_kv(true);
   create.set_fragment(true);
@@ -289,9 +290,10 @@ void EtcdWatcher::OpenStream() {
 }
 
 void EtcdWatcher::ScheduleTick() {
-  rpc_->executor().PostAt(rpc_->Now() + keepalive_ / kLooksPerKeepalive, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->Tick();
-  });
+  rpc_->executor().PostAt(rpc_->Now() + keepalive_ / kChecksPerKeepalive,
+                          [weak = weak_from_this()] {
+                            if (const auto self = weak.lock()) self->Tick();
+                          });
 }
 
 void EtcdWatcher::Tick() {
@@ -299,14 +301,14 @@ void EtcdWatcher::Tick() {
     MutexLock lock(mu_);
     if (stopped_) return;
     const SteadyTime now = rpc_->Now();
-    if (stream_ && created_ && sound_ == Sound::kUnknown) AskVersion();
-    // Nothing is read while the callback runs.
-    if (stream_ && delivering_ == std::thread::id() && now - heard_ >= keepalive_) {
-      if (created_ && asked_ == SteadyTime()) {
-        asked_ = now;
-        stream_->AskProgress();
-      } else if (!created_ || now - asked_ >= keepalive_) {
-        rpc_->Suspect(stream_->place().endpoint);
+    if (stream_ && created_ && progress_sound_ == ProgressSound::kUnknown) RequestVersion();
+    // Nothing is read while the callback runs, so that is not silence.
+    if (stream_ && delivering_ == std::thread::id() && now - last_response_at_ >= keepalive_) {
+      if (created_ && progress_requested_at_ == SteadyTime()) {
+        progress_requested_at_ = now;
+        stream_->RequestProgress();
+      } else if (!created_ || now - progress_requested_at_ >= keepalive_) {
+        rpc_->Suspect(stream_->target().endpoint);
         stream_->Cancel();
       }
     }
@@ -314,113 +316,116 @@ void EtcdWatcher::Tick() {
   ScheduleTick();
 }
 
-bool EtcdWatcher::Received(Stream& stream, etcdserverpb::WatchResponse& response) {
-  if (response.canceled()) return Cancelled(stream, response);
+bool EtcdWatcher::OnResponse(Stream& stream, etcdserverpb::WatchResponse& response) {
+  if (response.canceled()) return OnCancelled(stream, response);
   EtcdWatchBatch batch;
   std::optional<Revision> progress;
   {
     MutexLock lock(mu_);
     if (stopped_ || stream_.get() != &stream) return false;
-    heard_ = rpc_->Now();
-    asked_ = {};
+    last_response_at_ = rpc_->Now();
+    progress_requested_at_ = {};
     if (response.created()) {
       created_ = true;
-      refusal_ = StatusReason::kOk;
-      AskVersion();
-      if (std::exchange(want_progress_, false)) stream.AskProgress();
+      logged_cancel_reason_ = StatusReason::kOk;
+      RequestVersion();
+      if (std::exchange(request_progress_later_, false)) stream.RequestProgress();
     } else if (response.events_size() > 0) {
       batch = TakeChanges(response);
-    } else if (sound_ == Sound::kUnknown) {
-      want_progress_ = true;  // ask again when we know whether to believe it
-    } else if (held_.empty() && sound_ == Sound::kYes && rpc_->progress_is_sound()) {
-      told_ = std::max(told_, response.header().revision());
-      progress = told_;
+    } else if (progress_sound_ == ProgressSound::kUnknown) {
+      request_progress_later_ = true;  // when the version is known
+    } else if (incomplete_revision_.empty() && progress_sound_ == ProgressSound::kYes &&
+               rpc_->progress_is_sound()) {
+      delivered_revision_ = std::max(delivered_revision_, response.header().revision());
+      progress = delivered_revision_;
     }
   }
-  if (!batch.changes.empty()) Gather(std::move(batch));
+  if (!batch.changes.empty()) AddToPending(std::move(batch));
   if (progress) {
-    DeliverGathered();
+    DeliverPending();
     Deliver(EtcdWatchBatch{.changes = {}, .revision = *progress});
   }
   MutexLock lock(mu_);
   return !stopped_;
 }
 
-void EtcdWatcher::Gather(EtcdWatchBatch batch) {
-  if (gathered_.changes.empty()) {
-    gathered_ = std::move(batch);
-    rpc_->Postpone([self = shared_from_this()] { self->DeliverGathered(); });
+void EtcdWatcher::AddToPending(EtcdWatchBatch batch) {
+  if (pending_.changes.empty()) {
+    pending_ = std::move(batch);
+    rpc_->Postpone([self = shared_from_this()] { self->DeliverPending(); });
   } else {
-    std::move(batch.changes.begin(), batch.changes.end(), std::back_inserter(gathered_.changes));
-    gathered_.revision = batch.revision;
+    std::move(batch.changes.begin(), batch.changes.end(), std::back_inserter(pending_.changes));
+    pending_.revision = batch.revision;
   }
-  if (gathered_.changes.size() >= kMaxGathered) DeliverGathered();
+  if (pending_.changes.size() >= kMaxPending) DeliverPending();
 }
 
-void EtcdWatcher::DeliverGathered() {
-  if (!gathered_.changes.empty()) Deliver(std::exchange(gathered_, {}));
+void EtcdWatcher::DeliverPending() {
+  if (!pending_.changes.empty()) Deliver(std::exchange(pending_, {}));
 }
 
 EtcdWatchBatch EtcdWatcher::TakeChanges(etcdserverpb::WatchResponse& response) {
-  EtcdWatchBatch batch{.changes = std::move(held_), .revision = 0};
-  held_.clear();
+  EtcdWatchBatch batch{.changes = std::move(incomplete_revision_), .revision = 0};
+  incomplete_revision_.clear();
   batch.changes.reserve(batch.changes.size() + static_cast<std::size_t>(response.events_size()));
   for (etcdserverpb::Event& event : *response.mutable_events()) {
-    if (event.kv().mod_revision() > told_) batch.changes.push_back(ToChange(event));
+    if (event.kv().mod_revision() > delivered_revision_) batch.changes.push_back(ToChange(event));
   }
   if (response.fragment() && !batch.changes.empty()) {
     const Revision last = batch.changes.back()->revision();
     const auto cut =
         std::find_if(batch.changes.begin(), batch.changes.end(),
                      [last](const auto& change) { return change->revision() == last; });
-    held_.assign(std::make_move_iterator(cut), std::make_move_iterator(batch.changes.end()));
+    incomplete_revision_.assign(std::make_move_iterator(cut),
+                                std::make_move_iterator(batch.changes.end()));
     batch.changes.erase(cut, batch.changes.end());
   }
-  if (!batch.changes.empty()) told_ = batch.changes.back()->revision();
-  batch.revision = told_;
+  if (!batch.changes.empty()) delivered_revision_ = batch.changes.back()->revision();
+  batch.revision = delivered_revision_;
   return batch;
 }
 
-bool EtcdWatcher::Cancelled(Stream& stream, const etcdserverpb::WatchResponse& response) {
-  const std::string_view text = WatchCancelText(response.cancel_reason());
-  const EtcdVerdict verdict = JudgeEtcdError(GrpcCode::kUnavailable, text);
-  if (response.compact_revision() > 0 || verdict.status.Is(StatusReason::kExpired)) {
-    DeliverGathered();
+bool EtcdWatcher::OnCancelled(Stream& stream, const etcdserverpb::WatchResponse& response) {
+  const std::string_view message = WatchCancelMessage(response.cancel_reason());
+  const EtcdErrorInfo error_info = ClassifyEtcdError(GrpcCode::kUnavailable, message);
+  if (response.compact_revision() > 0 || error_info.status.Is(StatusReason::kExpired)) {
+    DeliverPending();
     Deliver(
         Status(StatusReason::kExpired, "etcdserver: mvcc: required revision has been compacted"));
     MutexLock lock(mu_);
     stopped_ = true;
     return false;
   }
-  if (verdict.token) rpc_->RefuseToken(stream.place().token);
-  bool news = false;
+  if (error_info.needs_new_token) rpc_->DiscardToken(stream.target().token);
+  bool changed = false;
   {
     MutexLock lock(mu_);
-    news = std::exchange(refusal_, verdict.status.reason()) != verdict.status.reason();
+    changed = std::exchange(logged_cancel_reason_, error_info.status.reason()) !=
+              error_info.status.reason();
   }
-  if (news && !verdict.token) {
-    rpc_->Log(LogLevel::kWarn, "etcd refuses a watch", {{"error", verdict.status.message()}});
+  if (changed && !error_info.needs_new_token) {
+    rpc_->Log(LogLevel::kWarn, "etcd rejected a watch", {{"error", error_info.status.message()}});
   }
   return false;
 }
 
-void EtcdWatcher::AskVersion() {
-  if (std::exchange(asking_version_, true)) return;
-  rpc_->AskVersion(stream_->place(), [weak = weak_from_this(),
-                                      serial = stream_->serial()](std::optional<bool> sound) {
-    if (const auto self = weak.lock()) self->VersionIs(serial, sound);
+void EtcdWatcher::RequestVersion() {
+  if (std::exchange(version_requested_, true)) return;
+  rpc_->RequestVersion(stream_->target(), [weak = weak_from_this(),
+                                           serial = stream_->serial()](std::optional<bool> sound) {
+    if (const auto self = weak.lock()) self->OnVersion(serial, sound);
   });
 }
 
-void EtcdWatcher::VersionIs(std::uint64_t serial, std::optional<bool> sound) {
+void EtcdWatcher::OnVersion(std::uint64_t serial, std::optional<bool> sound) {
   MutexLock lock(mu_);
-  // While the stream lives, so does the connection that both went over, and the process at its
-  // other end.
+  // The version is that of the stream's process, because both used the same connection and the
+  // stream is still open.
   if (stopped_ || !stream_ || stream_->serial() != serial) return;
-  asking_version_ = false;
-  if (!sound) return;  // Tick() asks again
-  sound_ = *sound ? Sound::kYes : Sound::kNo;
-  if (std::exchange(want_progress_, false)) stream_->AskProgress();
+  version_requested_ = false;
+  if (!sound) return;  // Tick() retries
+  progress_sound_ = *sound ? ProgressSound::kYes : ProgressSound::kNo;
+  if (std::exchange(request_progress_later_, false)) stream_->RequestProgress();
 }
 
 void EtcdWatcher::Deliver(Result<EtcdWatchBatch> batch) {
@@ -431,31 +436,31 @@ void EtcdWatcher::Deliver(Result<EtcdWatchBatch> batch) {
     delivering_ = std::this_thread::get_id();
     callback = &callback_;
   }
-  // Nobody else touches it: Stop() waits, and there is one stream at a time.
+  // No one else uses it now: Stop() waits, and there is one stream at a time.
   (*callback)(std::move(batch));
-  Callback over;
+  Callback stopped_callback;
   MutexLock lock(mu_);
   delivering_ = {};
-  heard_ = rpc_->Now();
-  if (stopped_) over.swap(callback_);
-  delivered_.NotifyAll();
-  lock.Unlock();  // before what it holds is destroyed
+  last_response_at_ = rpc_->Now();
+  if (stopped_) stopped_callback.swap(callback_);
+  callback_done_.NotifyAll();
+  lock.Unlock();  // before the callback's captures are destroyed
 }
 
-void EtcdWatcher::Ended(Stream& stream, const EtcdVerdict* verdict) {
-  // Whoever waits for the end of all streams may rely on it that nothing is told afterwards.
-  DeliverGathered();
+void EtcdWatcher::OnStreamEnded(Stream& stream, const EtcdErrorInfo* error_info) {
+  // After the end of all streams there must be no callbacks.
+  DeliverPending();
   bool stopped = false;
   {
     MutexLock lock(mu_);
     HERALD_CHECK(stream_.get() == &stream);
     stream_.reset();
-    avoid_ = EtcdEndpoints::Set{1} << stream.place().endpoint;
-    if (created_ && rpc_->Now() - opened_ >= kWorked) backoff_.Reset();
+    avoid_ = EtcdEndpoints::Set{1} << stream.target().endpoint;
+    if (created_ && rpc_->Now() - opened_at_ >= kStableAfter) backoff_.Reset();
     stopped = stopped_;
   }
-  if (!stopped) OpenLater();
-  rpc_->EndStream(&stream, stream.place(), stopped ? nullptr : verdict);
+  if (!stopped) RetryOpenLater();
+  rpc_->EndStream(&stream, stream.target(), stopped ? nullptr : error_info);
 }
 
 }  // namespace herald::store

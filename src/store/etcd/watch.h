@@ -19,28 +19,29 @@
 
 namespace herald::store {
 
-// Where a prefix ends: the first key behind all that begin with it, "\0" (etcd's "no end") where
-// there is none.
+// The end of the range of all keys with the prefix: the first key after them, or "\0" (etcd's "no
+// end").
 std::string EtcdPrefixEnd(std::string prefix);
 
-// An EtcdWatcher is one watch through all the streams that it takes: it opens one, hands out
-// what comes, and opens another behind what it has told where one ends or falls silent.
+// An EtcdWatcher is one watch over a sequence of streams. It opens a stream and delivers its
+// changes. When the stream ends or falls silent, it opens another one after the last delivered
+// revision.
 //
 //   waiting --token, endpoint--> open --"created"--> live
 //      ^                           |                  |
-//      `--- ended, refused, silent: a short wait that grows, then another endpoint
+//      `--- ended, rejected, silent: a short delay that grows, then another endpoint
 //
-// A stream is asked for `after` itself, not for what comes next: etcd 3.6 and newer answer
-// a request for progress only once they have reached the first revision of a watch, and
-// on a quiet store that would be never. What has been told already is dropped here.
+// A stream starts at `after` itself, not at the next revision: etcd 3.6 and newer answer a progress
+// request only after they have reached the first revision of a watch, which on a quiet store would
+// never happen. Changes that were delivered before are dropped here.
 //
-// etcd sends a response for each change. Those that have arrived together are told together: so all
-// that is done for a batch is done once for them.
+// etcd sends a response for each change. Changes that arrive together are delivered as one batch,
+// so that the cost of a batch is paid once.
 //
-// A response may be sent in fragments, cut anywhere. The changes of the last revision in a fragment
-// wait for the next one, so that nobody ever sees half of a transaction.
+// etcd may split a response into fragments at any change. The changes of the last revision in a
+// fragment wait for the next fragment, so that no one sees a part of a transaction.
 //
-// Thread-safe. Owned by the user's handle and by the stream that is open.
+// Thread-safe. Owned by the user's handle and by the open stream.
 class EtcdWatcher final : public std::enable_shared_from_this<EtcdWatcher> {
  public:
   using Callback = std::function<void(Result<EtcdWatchBatch>)>;
@@ -51,8 +52,8 @@ class EtcdWatcher final : public std::enable_shared_from_this<EtcdWatcher> {
   EtcdWatcher& operator=(const EtcdWatcher&) = delete;
 
   void Start();
-  // No callback comes after that, and `rpc` is not touched any more; except where it is called
-  // from the callback itself. Idempotent.
+  // After this there are no callbacks, and `rpc` is not used, unless it is called from the callback
+  // itself. Idempotent.
   void Stop();
   void RequestProgress();
 
@@ -60,52 +61,54 @@ class EtcdWatcher final : public std::enable_shared_from_this<EtcdWatcher> {
   class Stream;
 
   void Open();
-  void OpenLater();
+  void RetryOpenLater();
   void OpenStream();
   void Tick();
   void ScheduleTick();
-  // Both on the thread of the stream. The first says whether to read on.
-  bool Received(Stream& stream, etcdserverpb::WatchResponse& response);
-  void Ended(Stream& stream, const EtcdVerdict* verdict);
-  void AskVersion() REQUIRES(mu_);
-  void VersionIs(std::uint64_t serial, std::optional<bool> sound);
-  bool Cancelled(Stream& stream, const etcdserverpb::WatchResponse& response);
+  // Both are called on the thread of the stream. OnResponse() returns whether to continue reading.
+  bool OnResponse(Stream& stream, etcdserverpb::WatchResponse& response);
+  void OnStreamEnded(Stream& stream, const EtcdErrorInfo* error_info);
+  void RequestVersion() REQUIRES(mu_);
+  void OnVersion(std::uint64_t serial, std::optional<bool> sound);
+  bool OnCancelled(Stream& stream, const etcdserverpb::WatchResponse& response);
   EtcdWatchBatch TakeChanges(etcdserverpb::WatchResponse& response) REQUIRES(mu_);
-  // All three on the thread of the stream.
-  void Gather(EtcdWatchBatch batch);
-  void DeliverGathered();
+  // Called on the thread of the stream.
+  void AddToPending(EtcdWatchBatch batch);
+  void DeliverPending();
   void Deliver(Result<EtcdWatchBatch> batch);
 
   EtcdRpc* const rpc_;
   const std::string prefix_;
   const std::chrono::nanoseconds keepalive_;
 
-  EtcdWatchBatch gathered_;  // from the open stream, not told yet; its thread's alone
+  EtcdWatchBatch pending_;  // received, not delivered yet; used by the stream's thread only
 
-  // Guards all below. Before EtcdRpc's lock, never after. The callback runs without it.
+  // Guards all below. Acquired before EtcdRpc's lock. The callback runs without it.
   Mutex mu_;
-  CondVar delivered_;
+  CondVar callback_done_;
   bool stopped_ GUARDED_BY(mu_) = false;
   Callback callback_ GUARDED_BY(mu_);
-  std::thread::id delivering_ GUARDED_BY(mu_){};  // who runs the callback
-  Revision told_ GUARDED_BY(mu_);
+  std::thread::id delivering_ GUARDED_BY(mu_){};  // the thread that runs the callback
+  Revision delivered_revision_ GUARDED_BY(mu_);
   Backoff backoff_ GUARDED_BY(mu_);
-  bool want_progress_ GUARDED_BY(mu_) = false;                // asked for, and not possible yet
-  StatusReason refusal_ GUARDED_BY(mu_) = StatusReason::kOk;  // that the log knows of
+  bool request_progress_later_ GUARDED_BY(mu_) = false;  // requested, but not possible yet
+  StatusReason logged_cancel_reason_ GUARDED_BY(mu_) = StatusReason::kOk;  // avoids repeated logs
 
   EtcdEndpoints::Set avoid_ GUARDED_BY(mu_) = 0;  // where the last stream ended
   std::uint64_t serial_ GUARDED_BY(mu_) = 0;      // of the last stream
 
-  // Of the stream that is open.
+  // The open stream.
   std::shared_ptr<Stream> stream_ GUARDED_BY(mu_);
-  SteadyTime opened_ GUARDED_BY(mu_){};
-  bool asking_version_ GUARDED_BY(mu_) = false;
+  SteadyTime opened_at_ GUARDED_BY(mu_){};
+  bool version_requested_ GUARDED_BY(mu_) = false;
   bool created_ GUARDED_BY(mu_) = false;
-  enum class Sound : std::uint8_t { kUnknown, kNo, kYes };
-  Sound sound_ GUARDED_BY(mu_) = Sound::kUnknown;
-  SteadyTime heard_ GUARDED_BY(mu_){};
-  SteadyTime asked_ GUARDED_BY(mu_){};  // for progress, because it was silent; epoch: not
-  std::vector<std::shared_ptr<const Change>> held_ GUARDED_BY(mu_);  // of a revision cut in two
+  enum class ProgressSound : std::uint8_t { kUnknown, kNo, kYes };
+  ProgressSound progress_sound_ GUARDED_BY(mu_) = ProgressSound::kUnknown;
+  SteadyTime last_response_at_ GUARDED_BY(mu_){};
+  SteadyTime progress_requested_at_
+      GUARDED_BY(mu_){};  // because the stream was silent; epoch: not requested
+  std::vector<std::shared_ptr<const Change>> incomplete_revision_
+      GUARDED_BY(mu_);  // changes whose revision continues in the next fragment
 };
 
 }  // namespace herald::store

@@ -8,13 +8,13 @@
 namespace herald::store {
 namespace {
 
-// Changes that are looked at, or forgotten, under one hold of the owner's lock.
+// Changes that are read or deleted while the owner's lock is held once.
 constexpr std::size_t kChunk = 256;
 
-// Bytes that an entry takes besides its key and its value: nodes of the four trees, half a dozen
-// index rows, what shares its value.
+// Bytes that an entry uses besides its key and its value: nodes of the four trees, half a dozen
+// index rows, the control block of its value.
 constexpr std::uint64_t kEntryOverhead = 1'000;
-// And a change: itself, its place in the log, the version that it ended.
+// Bytes that a change uses: itself, its place in the log, the version that it replaced.
 constexpr std::uint64_t kChangeOverhead = 1'000;
 
 std::size_t SizeOf(std::string_view key, const Bytes& value) {
@@ -32,7 +32,7 @@ PageMaker::PageMaker(const Query& query, Revision at) : query_(query) { page_.re
 bool PageMaker::Take(Entry entry, std::string_view value) {
   const bool full =
       at_limit() || (query_.max_bytes > 0 && bytes_ >= query_.max_bytes && !page_.entries.empty());
-  // What the bytes cut off is not counted: the caller goes on with it.
+  // Entries beyond `max_bytes` are not counted: the caller reads them next.
   if (full && !(query_.count_remaining && at_limit())) {
     page_.more = true;
     return false;
@@ -56,7 +56,8 @@ Page PageMaker::Finish() {
 }
 
 std::uint64_t EntryTable::memory_bytes() const {
-  return live_bytes_ + history_bytes_ + entries_ * kEntryOverhead + log_.size() * kChangeOverhead;
+  return live_bytes_ + watch_window_bytes_ + entries_ * kEntryOverhead +
+         log_.size() * kChangeOverhead;
 }
 
 const EntryTable::Version* EntryTable::Newest(std::string_view key) const {
@@ -69,8 +70,8 @@ const EntryTable::Version* EntryTable::Newest(std::string_view key) const {
 const EntryTable::Version* EntryTable::At(const Versions& versions, Revision at) {
   const auto later = versions.upper_bound(at);
   if (later == versions.begin()) return nullptr;
-  const Version& stood = std::prev(later)->second;
-  return stood.value ? &stood : nullptr;
+  const Version& version = std::prev(later)->second;
+  return version.value ? &version : nullptr;
 }
 
 std::shared_ptr<const Change> EntryTable::MakeChange(const std::string& key, Bytes value,
@@ -83,7 +84,7 @@ std::shared_ptr<const Change> EntryTable::MakeChange(const std::string& key, Byt
                                         deleted, last);
 }
 
-void EntryTable::TakeAway(const std::string& key, const Kept& version) {
+void EntryTable::RemoveFromLive(const std::string& key, const LinkedVersion& version) {
   due_.erase(version.due);
   live_bytes_ -= SizeOf(key, version.value);
   --entries_;
@@ -91,20 +92,20 @@ void EntryTable::TakeAway(const std::string& key, const Kept& version) {
 
 void EntryTable::Insert(Keys::value_type& key, Version version, std::vector<IndexEntry> index) {
   auto& [name, versions] = key;
-  Kept kept{std::move(version)};
-  if (kept.value) {
-    // Most are due after all others.
-    kept.due = due_.emplace_hint(due_.end(), kept.expires, &name);
-    live_bytes_ += SizeOf(name, kept.value);
+  LinkedVersion linked{std::move(version)};
+  if (linked.value) {
+    // Most expire after all others.
+    linked.due = due_.emplace_hint(due_.end(), linked.expires, &name);
+    live_bytes_ += SizeOf(name, linked.value);
     ++entries_;
-    kept.rows.reserve(index.size());
+    linked.rows.reserve(index.size());
     for (IndexEntry& entry : index) {
       const auto [row, is_new] =
-          index_.insert({entry.index, std::move(entry.value), &name, kept.revision});
-      if (is_new) kept.rows.push_back(row);
+          index_.insert({entry.index, std::move(entry.value), &name, linked.revision});
+      if (is_new) linked.rows.push_back(row);
     }
   }
-  versions.emplace_hint(versions.end(), kept.revision, std::move(kept));
+  versions.emplace_hint(versions.end(), linked.revision, std::move(linked));
 }
 
 void EntryTable::Apply(std::shared_ptr<const Change> change, Facts facts) {
@@ -114,23 +115,23 @@ void EntryTable::Apply(std::shared_ptr<const Change> change, Facts facts) {
       change->deleted() ? keys_.find(change->key()) : keys_.try_emplace(change->key()).first;
   if (key == keys_.end()) return;
   const auto& [name, versions] = *key;
-  const Kept* const old = versions.empty() ? nullptr : &versions.rbegin()->second;
+  const LinkedVersion* const old = versions.empty() ? nullptr : &versions.rbegin()->second;
   const bool lives = old != nullptr && old->value;
   if (change->deleted() && !lives) return;
-  std::size_t history = name.size();
+  std::size_t window_bytes = name.size();
   if (lives) {
-    history += SizeOf(name, old->value);
-    TakeAway(name, *old);
+    window_bytes += SizeOf(name, old->value);
+    RemoveFromLive(name, *old);
   }
   Insert(*key, {change->revision(), change->current().value, facts.written, facts.expires},
          std::move(facts.index));
-  history_bytes_ += history;
-  log_.push_back({std::move(change), facts.written, history});
+  watch_window_bytes_ += window_bytes;
+  log_.push_back({std::move(change), facts.written, window_bytes});
 }
 
 void EntryTable::Load(Entry entry, Facts facts) {
   const auto [key, is_new] = keys_.try_emplace(std::move(entry.key));
-  HERALD_CHECK(is_new && log_.empty(), "what is loaded has no history");
+  HERALD_CHECK(is_new && log_.empty(), "loaded entries have no old versions");
   Insert(*key, {entry.revision, std::move(entry.value), facts.written, facts.expires},
          std::move(facts.index));
 }
@@ -142,7 +143,7 @@ std::vector<Entry> EntryTable::Due(WallTime now, std::size_t max) const {
   for (auto it = due_.begin(); it != due_.end() && it->first <= now && entries.size() < max; ++it) {
     const std::string& key = *it->second;
     const Version* const version = Newest(key);
-    HERALD_CHECK(version != nullptr, "only what lives is due");
+    HERALD_CHECK(version != nullptr, "an entry in the expiry order is live");
     entries.push_back({key, version->value, version->revision});
   }
   return entries;
@@ -161,7 +162,7 @@ std::vector<std::pair<std::string, EntryTable::Version>> EntryTable::Live(std::s
 void EntryTable::SetExpiry(const std::string& key, Revision revision, WallTime expires) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return;
-  Kept& now = found->second.rbegin()->second;
+  LinkedVersion& now = found->second.rbegin()->second;
   if (!now.value || now.revision != revision) return;
   due_.erase(now.due);
   now.expires = expires;
@@ -171,12 +172,12 @@ void EntryTable::SetExpiry(const std::string& key, Revision revision, WallTime e
 Status EntryTable::CheckRevision(Revision at) const {
   if (at > revision_) {
     return Status(StatusReason::kBadRequest, "revision " + std::to_string(at) +
-                                                 " is yet to come: the latest is " +
+                                                 " is in the future: the latest is " +
                                                  std::to_string(revision_));
   }
   if (at < compacted_) {
     return Status(StatusReason::kExpired, "revision " + std::to_string(at) +
-                                              " is no longer kept: history begins at " +
+                                              " is no longer kept: the watch window begins at " +
                                               std::to_string(compacted_));
   }
   return Status();
@@ -223,7 +224,7 @@ void EntryTable::ReadKeys(const Query& query, Revision at, Cursor& cursor,
 void EntryTable::ReadIndex(const Query& query, const IndexRange& by, Revision at, Cursor& cursor,
                            std::vector<Found>& out) const {
   constexpr Revision kLast = std::numeric_limits<Revision>::max();
-  // Rows in [low, high) of this query, and of these what is behind the last page.
+  // Rows in [low, high) of this query, after the last page.
   const bool resumes = !by.after_value.empty() || !by.after_key.empty();
   RowPlace low{by.index, by.from, {}, 0};
   RowPlace high{by.index, by.to, {}, 0};
@@ -242,7 +243,7 @@ void EntryTable::ReadIndex(const Query& query, const IndexRange& by, Revision at
     const std::string& key = *row.key;
     if (row.revision > at || !InRange(key, query)) return;
     const Version* const version = At(keys_.find(key)->second, at);
-    // Rows of other versions of the key say what it was, or will be, found by.
+    // Rows of other versions of the key belong to other revisions.
     if (version == nullptr || version->revision != row.revision) return;
     out.push_back({{key, version->value, version->revision}, row.value});
   };
@@ -256,7 +257,7 @@ void EntryTable::ReadIndex(const Query& query, const IndexRange& by, Revision at
     const auto begin = index_.lower_bound(low);
     for (; seen < kRowsAtOnce && it != begin; ++seen) take(*--it);
     cursor.done_ = it == begin;
-    // Exclusive, and so the row itself is not seen twice.
+    // Exclusive, so that this row is not read twice.
   } else {
     const auto end = index_.lower_bound(high);
     for (; seen < kRowsAtOnce && it != end; ++seen, ++it) take(*it);
@@ -269,14 +270,15 @@ Result<Watch::Batch> EntryTable::ReadLog(std::string_view prefix, Revision after
                                          std::size_t max) const {
   if (after < compacted_) {
     return Status(StatusReason::kExpired, "changes after revision " + std::to_string(after) +
-                                              " are no longer kept: history begins at " +
+                                              " are no longer kept: the watch window begins at " +
                                               std::to_string(compacted_));
   }
   Watch::Batch batch;
   batch.revision = after;
-  auto it = std::upper_bound(
-      log_.begin(), log_.end(), after,
-      [](Revision revision, const Logged& logged) { return revision < logged.change->revision(); });
+  auto it = std::upper_bound(log_.begin(), log_.end(), after,
+                             [](Revision revision, const LoggedChange& logged) {
+                               return revision < logged.change->revision();
+                             });
   for (std::size_t seen = 0; it != log_.end(); ++it, ++seen) {
     const auto& change = it->change;
     const bool enough = seen >= kChunk || batch.changes.size() >= max;
@@ -292,10 +294,10 @@ std::vector<std::shared_ptr<const Change>> EntryTable::Compact(WallTime keep_fro
                                                                std::uint64_t max_bytes) {
   std::vector<std::shared_ptr<const Change>> gone;
   while (!log_.empty() && gone.size() < kChunk &&
-         (log_.front().written < keep_from || history_bytes_ > max_bytes)) {
+         (log_.front().written < keep_from || watch_window_bytes_ > max_bytes)) {
     const Change& change = *log_.front().change;
     if (!pinned_.empty() && change.revision() > *pinned_.begin()) break;
-    // The version that this change replaced stood up to here only.
+    // No revision that is kept needs the version that this change replaced.
     const auto found = keys_.find(change.key());
     Versions& versions = found->second;
     while (versions.begin()->first < change.revision()) {
@@ -305,7 +307,7 @@ std::vector<std::shared_ptr<const Change>> EntryTable::Compact(WallTime keep_fro
     if (change.deleted()) versions.erase(versions.begin());
     if (versions.empty()) keys_.erase(found);
     compacted_ = change.revision();
-    history_bytes_ -= log_.front().bytes;
+    watch_window_bytes_ -= log_.front().bytes;
     gone.push_back(std::move(log_.front().change));
     log_.pop_front();
   }

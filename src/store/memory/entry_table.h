@@ -18,13 +18,14 @@
 
 namespace herald::store {
 
-// Makes the page that a query asks for out of entries in its order: filters, cuts, counts.
+// Builds the page of a query from entries in its order: filters, limits and counts them.
 // Thread-confined. Borrows the query.
 class PageMaker {
  public:
   PageMaker(const Query& query, Revision at);
-  // `value` is what an index has found it by. False where it needs no more.
+  // `value` is the index value that the entry was found by. False: no more entries are needed.
   bool Take(Entry entry, std::string_view value = {});
+  // The page. REQUIRES: called once, after all entries
   Page Finish();
 
  private:
@@ -35,29 +36,29 @@ class PageMaker {
   std::size_t bytes_ = 0;  // of the values of the page
 };
 
-// An EntryTable keeps entries in memory as they are and as they were: every version of a
-// key, what each can be found by, and the changes that led from one to the next.
+// An EntryTable keeps entries in memory with their old versions: every version of a key, its index
+// entries, and the changes from one version to the next.
 //
-//   (compacted, revision]   reads at these revisions, and changes after them, can be had;
-//                           older versions go with the changes that replaced them
+//   (compacted, revision]   revisions that can be read, with the changes after them; a version is
+//                           deleted with the change that replaced it
 //
-// Several changes may share a revision, as they do where one transaction of etcd deletes
-// all keys of a lease; they are applied one after the other, and no key is among them twice.
+// Several changes may share a revision, for example if one transaction of etcd deletes all keys of
+// a lease. They are applied one after the other, and each key occurs once among them.
 //
-// MemoryStore is one with a clock; the store on etcd keeps one as its mirror.
+// MemoryStore adds a clock to it; the store on etcd uses one as its cache.
 //
-// Not thread-safe: its owner's lock guards it. A read takes chunk after chunk, so that a list
-// of everything does not hold up writers; the owner pins the revision for as long.
+// Not thread-safe: its owner's lock guards it. A list reads it in parts, so that it does not delay
+// writers; the owner pins the revision until the list is complete.
 class EntryTable {
  public:
-  // What the owner knows about one value.
+  // Properties of a value that the owner provides.
   struct Facts {
     std::vector<IndexEntry> index{};
     WallTime written{};
     WallTime expires{};
   };
 
-  // One key from one write to the next.
+  // The state of a key from one write to the next.
   struct Version {
     Revision revision = 0;
     Bytes value{};  // null: deleted
@@ -65,7 +66,7 @@ class EntryTable {
     WallTime expires{};
   };
 
-  // A place in a read: where the next chunk starts.
+  // Where the next part of a read starts.
   class Cursor {
    public:
     bool done() const { return done_; }
@@ -78,7 +79,7 @@ class EntryTable {
     bool done_ = false;
   };
 
-  // Empty, as of that revision: what came before is not known.
+  // Empty at that revision: earlier ones are unknown.
   explicit EntryTable(Revision revision = 0) : revision_(revision), compacted_(revision) {}
   EntryTable(const EntryTable&) = delete;  // its parts point to each other
   EntryTable& operator=(const EntryTable&) = delete;
@@ -86,70 +87,70 @@ class EntryTable {
   Revision revision() const { return revision_; }
   Revision compacted() const { return compacted_; }
   std::size_t entries() const { return entries_; }
-  std::uint64_t live_bytes() const { return live_bytes_; }        // keys and values that are there
-  std::uint64_t history_bytes() const { return history_bytes_; }  // and of those that were
-  // What all of it takes in memory, roughly.
+  std::uint64_t live_bytes() const { return live_bytes_; }  // of keys and values, latest versions
+  // Of keys and values of old versions, and of the log.
+  std::uint64_t watch_window_bytes() const { return watch_window_bytes_; }
+  // An estimate of the memory that the whole table uses.
   std::uint64_t memory_bytes() const;
 
-  // What is there now; null where the key does not exist.
+  // The latest version; null if the key does not exist.
   const Version* Newest(std::string_view key) const;
 
-  // The change that a write at a revision would make, the last one of it or not.
-  // REQUIRES: where value is null, the key exists
+  // The change that a write at a revision would make. `last`: see Change.
+  // REQUIRES: if value is null, the key exists
   std::shared_ptr<const Change> MakeChange(const std::string& key, Bytes value, Revision revision,
                                            bool last = true) const;
-  // Makes a change; `facts` of a deletion are when it was. One of a key that is not there
-  // any more only moves the revision. REQUIRES: its revision is not before revision()
+  // Applies a change. Of a deletion, `facts` contains only the time. The deletion of a key that
+  // does not exist only moves the revision. REQUIRES: its revision is not before revision()
   void Apply(std::shared_ptr<const Change> change, Facts facts);
-  // Puts an entry there that was written at some time up to revision(), without history.
-  // REQUIRES: the key is not there, and nothing was applied yet
+  // Adds an entry that was written at some time up to revision(), without old versions.
+  // REQUIRES: the key does not exist, and no change was applied yet
   void Load(Entry entry, Facts facts);
-  // Nothing happened up to there.
+  // Moves the revision: there were no changes up to there.
   void Advance(Revision revision);
 
-  // Live entries whose time is over, soonest first, at most `max`.
+  // Live entries whose lifetime is over, earliest first, at most `max`.
   std::vector<Entry> Due(WallTime now, std::size_t max) const;
-  // Live entries from a key on, at most `max`; for looking at all of them, part by part.
+  // Live entries from a key on, at most `max`; to visit all of them in parts.
   std::vector<std::pair<std::string, Version>> Live(std::string_view from, std::size_t max) const;
-  // Another end of its time for a version, if it still is the newest.
+  // Changes the expiry of a version, if it still is the latest.
   void SetExpiry(const std::string& key, Revision revision, WallTime expires);
 
-  // kBadRequest for the future, kExpired for what is no longer kept.
+  // kBadRequest if it is above the latest revision, kExpired if it was compacted.
   Status CheckRevision(Revision at) const;
-  // Keeps all versions from there on. REQUIRES: CheckRevision(at)
+  // Keeps all versions from that revision on. REQUIRES: CheckRevision(at)
   void Pin(Revision at);
   void Unpin(Revision at);
-  // Keys, or rows of an index, that one call of Read() looks at, so that a list of everything
-  // does not hold up writers for longer than tens of microseconds.
+  // Keys, or rows of an index, that one call of Read() visits: so a list of everything delays
+  // writers by tens of microseconds at most.
   static constexpr std::size_t kRowsAtOnce = 256;
   // An entry and, in a read by an index, the value that it was found by.
   struct Found {
     Entry entry{};
     std::string value{};
   };
-  // The next entries of a query as it stood at a revision, unfiltered; perhaps none although there
-  // are more. REQUIRES: `at` is pinned, !cursor.done()
+  // The next entries of a query at a revision, unfiltered; may be empty although there are more.
+  // REQUIRES: `at` is pinned, !cursor.done()
   std::vector<Found> Read(const Query& query, Revision at, Cursor& cursor) const;
 
-  // Changes of keys with that prefix after `after`, about `max` and whole revisions; see
-  // WatchHub::Reader.
+  // Changes of keys with that prefix after `after`; see WatchHub::Reader.
   Result<Watch::Batch> ReadLog(std::string_view prefix, Revision after, std::size_t max) const;
 
-  // Forgets changes from before `keep_from`, or as many as make more than `max_bytes` of history,
-  // and the versions that ended with them. A part of them: call it until it gives none
-  // back, and destroy what it gives without the lock.
+  // Deletes changes from before `keep_from`, and the oldest ones while the watch window has more
+  // than `max_bytes`, with the versions that they replaced. Deletes a part of them: call it until
+  // it returns none, and destroy the result without the lock.
   std::vector<std::shared_ptr<const Change>> Compact(WallTime keep_from, std::uint64_t max_bytes);
 
  private:
-  // One index entry of one version, live or not: a read at a revision takes those whose
-  // version was the one that stood then.
+  // One index entry of one version, latest or old. A read at a revision uses the rows whose version
+  // was the latest at that revision.
   struct IndexRow {
     std::uint8_t index = 0;
     std::string value{};
     const std::string* key = nullptr;  // that of keys_
     Revision revision = 0;
   };
-  // Where a row is, in the order in which a query gives them.
+  // The position of a row, in the order of results.
   struct RowPlace {
     std::uint8_t index = 0;
     std::string_view value{};
@@ -171,27 +172,28 @@ class EntryTable {
   static const RowPlace& PlaceOf(const RowPlace& place) { return place; }
 
   using Index = std::set<IndexRow, RowOrder>;
-  // Live entries by the time they are due. The keys are those of keys_.
+  // Keys of live entries by their expiry; they point into keys_.
   using DueTimes = std::multimap<WallTime, const std::string*>;
 
-  // A version, and where it is listed besides.
-  struct Kept : Version {
+  // A version with its places in the other containers.
+  struct LinkedVersion : Version {
     std::vector<Index::const_iterator> rows{};
-    DueTimes::iterator due{};  // while it lives
+    DueTimes::iterator due{};  // while it is the latest version
   };
-  // The last one is the state now; those before are history.
-  using Versions = std::map<Revision, Kept>;
+  // The last one is the latest state; those before are old versions.
+  using Versions = std::map<Revision, LinkedVersion>;
   using Keys = std::map<std::string, Versions, std::less<>>;
 
-  struct Logged {
+  struct LoggedChange {
     std::shared_ptr<const Change> change{};
     WallTime written{};
-    std::size_t bytes = 0;  // that go when it is compacted
+    std::size_t bytes = 0;  // that compaction frees
   };
 
   void Insert(Keys::value_type& key, Version version, std::vector<IndexEntry> index);
-  void TakeAway(const std::string& key, const Kept& version);
-  // The version of a key that stood at a revision; null where it did not exist.
+  // The version is no longer the latest one of its key.
+  void RemoveFromLive(const std::string& key, const LinkedVersion& version);
+  // The version of a key at a revision; null if it did not exist.
   static const Version* At(const Versions& versions, Revision at);
   void ReadKeys(const Query& query, Revision at, Cursor& cursor, std::vector<Found>& out) const;
   void ReadIndex(const Query& query, const IndexRange& by, Revision at, Cursor& cursor,
@@ -203,11 +205,11 @@ class EntryTable {
   Index index_;
   DueTimes due_;
   // The changes in (compacted, revision], oldest first.
-  std::deque<Logged> log_;
+  std::deque<LoggedChange> log_;
   std::size_t entries_ = 0;
   std::uint64_t live_bytes_ = 0;
-  std::uint64_t history_bytes_ = 0;
-  // Revisions at which a read is under way; history from there on stays.
+  std::uint64_t watch_window_bytes_ = 0;
+  // Revisions of the reads that are under way; versions from there on are kept.
   std::multiset<Revision> pinned_;
 };
 

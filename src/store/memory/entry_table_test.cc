@@ -12,8 +12,8 @@ namespace {
 
 using std::chrono::seconds;
 
-// What the store suite does not reach through MemoryStore: tables that are filled from
-// elsewhere, and revisions that several changes share.
+// Tests what the store suite does not reach through MemoryStore: tables that are loaded, and
+// revisions that several changes share.
 class EntryTableTest : public testing::Test {
  protected:
   static Bytes Value(const std::string& text) { return std::make_shared<const std::string>(text); }
@@ -29,7 +29,7 @@ class EntryTableTest : public testing::Test {
     table_.Apply(table_.MakeChange(key, Value("v" + std::to_string(revision)), revision),
                  std::move(facts));
   }
-  // All at one revision, as a lease of etcd's does.
+  // Deletes all keys at one revision, as the end of a lease of etcd does.
   void DeleteAtOnce(const std::vector<std::string>& keys, Revision revision, int second) {
     std::vector<std::shared_ptr<const Change>> changes;
     for (const std::string& key : keys) {
@@ -52,7 +52,7 @@ class EntryTableTest : public testing::Test {
   EntryTable table_{10};
 };
 
-TEST_F(EntryTableTest, BeginsWhereItWasLoaded) {
+TEST_F(EntryTableTest, KeepsRevisionsFromTheLoadedOneOn) {
   table_.Load({"/a", Value("v"), 3}, Facts(0, 60, "x"));
   table_.Load({"/b", Value("v"), 7}, Facts(0, 60, "x"));
   EXPECT_EQ(table_.entries(), 2u);
@@ -78,14 +78,14 @@ TEST_F(EntryTableTest, AppliesSeveralChangesOfOneRevision) {
   EXPECT_EQ(Keys(14, "x"), Strings{"/c"});
   EXPECT_EQ(table_.entries(), 1u);
 
-  // Parted neither by a bound on changes nor by compaction.
+  // Neither a limit on changes nor compaction separates them.
   const auto log = table_.ReadLog("", 13, 1);
   ASSERT_TRUE(log);
   EXPECT_EQ(log->changes.size(), 2u);
   EXPECT_EQ(log->revision, 14);
 }
 
-TEST_F(EntryTableTest, ForgetsHistoryButNotWhatARevisionInUseNeeds) {
+TEST_F(EntryTableTest, CompactsOldVersionsButNotThoseThatAReadNeeds) {
   table_.Load({"/a", Value("v"), 3}, Facts(0, 60));
   Put("/a", 11, Facts(1, 60));
   Put("/a", 12, Facts(2, 60));
@@ -97,11 +97,11 @@ TEST_F(EntryTableTest, ForgetsHistoryButNotWhatARevisionInUseNeeds) {
   EXPECT_EQ(table_.compacted(), 11);
   table_.Unpin(11);
   EXPECT_EQ(table_.Compact(At(100), 1 << 20).size(), 1u);
-  EXPECT_EQ(table_.history_bytes(), 0u);
+  EXPECT_EQ(table_.watch_window_bytes(), 0u);
   EXPECT_EQ(Keys(12), Strings{"/a"});
 }
 
-TEST_F(EntryTableTest, FindsAKeyByWhatItWasFoundByAtARevisionOnceEach) {
+TEST_F(EntryTableTest, FindsAKeyOnceByItsIndexEntriesAtARevision) {
   EntryTable::Facts twice = Facts(0, 60, "x");
   twice.index.push_back(twice.index.front());
   Put("/a", 11, twice);
@@ -113,14 +113,14 @@ TEST_F(EntryTableTest, FindsAKeyByWhatItWasFoundByAtARevisionOnceEach) {
   EXPECT_EQ(Keys(12, "y"), Strings{"/a"});
   EXPECT_EQ(Keys(13, "y"), Strings{});
   EXPECT_EQ(Keys(14, "x"), Strings{"/a"});
-  // History takes its rows with it, and none of the new version's.
+  // Compaction deletes the rows of old versions, and none of the new version.
   EXPECT_EQ(table_.Compact(At(3), 1 << 20).size(), 3u);
   EXPECT_EQ(Keys(14, "x"), Strings{"/a"});
   EXPECT_EQ(Keys(14, "y"), Strings{});
   EXPECT_EQ(table_.Due(At(63), 10).size(), 1u);
 }
 
-TEST_F(EntryTableTest, PassesOverTheDeletionOfWhatItDoesNotHave) {
+TEST_F(EntryTableTest, IgnoresTheDeletionOfAMissingKey) {
   table_.Apply(std::make_shared<const Change>(Entry{"/a", nullptr, 11}, std::nullopt, true),
                Facts(0, 0));
   EXPECT_EQ(table_.revision(), 11);
@@ -128,7 +128,7 @@ TEST_F(EntryTableTest, PassesOverTheDeletionOfWhatItDoesNotHave) {
   EXPECT_TRUE(Keys(11).empty());
 }
 
-TEST_F(EntryTableTest, KnowsWhatIsDueAndLearnsOfOtherTimes) {
+TEST_F(EntryTableTest, ReturnsDueEntriesAlsoAfterAChangeOfExpiry) {
   Put("/late", 11, Facts(0, 60));
   Put("/soon", 12, Facts(0, 10));
   ASSERT_EQ(table_.Due(At(59), 10).size(), 1u);
@@ -136,12 +136,12 @@ TEST_F(EntryTableTest, KnowsWhatIsDueAndLearnsOfOtherTimes) {
   EXPECT_EQ(table_.Due(At(60), 10).size(), 2u);
   EXPECT_EQ(table_.Due(At(60), 1).size(), 1u);
   table_.SetExpiry("/late", 11, At(5));
-  table_.SetExpiry("/soon", 11, At(5));  // of a version that is no more
+  table_.SetExpiry("/soon", 11, At(5));  // of a version that was replaced
   ASSERT_EQ(table_.Due(At(5), 10).size(), 1u);
   EXPECT_EQ(table_.Due(At(5), 10)[0].key, "/late");
 }
 
-TEST_F(EntryTableTest, GrowsAndShrinksInWhatItTakes) {
+TEST_F(EntryTableTest, ReportsItsMemoryAsItGrowsAndShrinks) {
   const std::uint64_t before = table_.memory_bytes();
   Put("/a", 11, Facts(0, 60));
   const std::uint64_t with = table_.memory_bytes();
@@ -152,7 +152,7 @@ TEST_F(EntryTableTest, GrowsAndShrinksInWhatItTakes) {
   EXPECT_EQ(table_.memory_bytes(), before);
 }
 
-TEST(PageMakerTest, DoesNotCountMoreThanSoMany) {
+TEST(PageMakerTest, StopsCountingRemainingEntriesAtTheLimit) {
   const Query query{.limit = 1, .count_remaining = true};
   for (const std::int64_t more : {Query::kMaxCounted, Query::kMaxCounted + 1}) {
     PageMaker maker(query, 7);

@@ -8,10 +8,10 @@
 namespace herald::store {
 namespace {
 
-// Entries that are deleted, or looked at, under one hold of the lock.
+// Entries that are deleted or read while the lock is held once.
 constexpr std::size_t kChunk = 256;
 
-// How often the store looks for what is due. Entries expire within this of their time.
+// How often maintenance runs. Entries expire at most this long after their time.
 constexpr std::chrono::seconds kMaintenanceInterval{1};
 
 }  // namespace
@@ -29,7 +29,7 @@ MemoryStore::MemoryStore(StoreOptions options)
   if (options_.background) {
     executor_ = std::make_unique<Executor>();
     executor_->PostAt(executor_->clock().Steady() + kMaintenanceInterval,
-                      [this] { MaintainAndCallAgain(); });
+                      [this] { MaintainAndRepeat(); });
   }
 }
 
@@ -37,10 +37,10 @@ MemoryStore::~MemoryStore() {
   if (executor_) executor_->Stop();
 }
 
-void MemoryStore::MaintainAndCallAgain() {
+void MemoryStore::MaintainAndRepeat() {
   Maintain();
   executor_->PostAt(executor_->clock().Steady() + kMaintenanceInterval,
-                    [this] { MaintainAndCallAgain(); });
+                    [this] { MaintainAndRepeat(); });
 }
 
 std::shared_ptr<const Change> MemoryStore::Apply(const std::string& key, Bytes value,
@@ -180,7 +180,7 @@ void MemoryStore::Refresh() {
       version.expires = options_.schema.ExpiryOf(key, *version.value, version.written);
     }
     MutexLock lock(mu_);
-    // What was written since has its time from the new rules.
+    // Entries that were written since follow the new rules already.
     for (const auto& [key, version] : entries) {
       table_.SetExpiry(key, version.revision, version.expires);
     }
@@ -231,12 +231,12 @@ void MemoryStore::Evict() {
 
 void MemoryStore::Compact() {
   const std::optional<WallTime> now = clock_guard_.Look();
-  // Without a clock that can be believed, only the bytes count.
-  const WallTime keep_from = now ? *now - options_.history : WallTime();
+  // While the clock cannot be trusted, only the bytes count.
+  const WallTime keep_from = now ? *now - options_.watch_window : WallTime();
   for (;;) {
     std::vector<std::shared_ptr<const Change>> gone;  // destroyed without the lock
     MutexLock lock(mu_);
-    gone = table_.Compact(keep_from, options_.max_history_bytes);
+    gone = table_.Compact(keep_from, options_.max_watch_window_bytes);
     if (gone.empty()) return;
     hub_.Compacted(table_.compacted());
     lock.Unlock();

@@ -18,18 +18,18 @@
 
 namespace herald::store {
 
-// A MemoryStore is a Store that is gone with its process: for tests, for a try-out, and
-// as the plain model that the store on disk is compared with. "Durable" means nothing
-// here, everything else is as store.h says.
+// A MemoryStore is a Store without a disk: for tests, for trying Herald out, and as the simple
+// model that the store on disk is compared with. Writes are not durable; all else is as store.h
+// specifies.
 //
-// Completions run before the call returns. `max_bytes` bounds the keys and values of
-// live entries, since there is no disk.
+// Completions are called before the call returns. `max_bytes` limits the keys and values of live
+// entries.
 //
 // Thread-safe.
 class MemoryStore final : public Store {
  public:
   explicit MemoryStore(StoreOptions options);
-  // Watches must be gone. Waits for the background work.
+  // Waits for the background work. REQUIRES: no watch exists
   ~MemoryStore() override;
   MemoryStore(const MemoryStore&) = delete;
   MemoryStore& operator=(const MemoryStore&) = delete;
@@ -47,8 +47,8 @@ class MemoryStore final : public Store {
   StoreStats Stats() override EXCLUDES(mu_);
 
  private:
-  // Makes `value` (null: none) the state of a key, with all that hangs on it.
-  // REQUIRES: where value is null, the key exists
+  // Stores `value` (null: deletes it) at the next revision. Returns the change.
+  // REQUIRES: if value is null, the key exists
   std::shared_ptr<const Change> Apply(const std::string& key, Bytes value, EntryTable::Facts facts)
       REQUIRES(mu_);
 
@@ -59,7 +59,7 @@ class MemoryStore final : public Store {
   void Expire() EXCLUDES(mu_);
   void Evict() EXCLUDES(mu_);
   void Compact() EXCLUDES(mu_);
-  void MaintainAndCallAgain();
+  void MaintainAndRepeat();
 
   const StoreOptions options_;
   const Clock& clock_;
@@ -67,11 +67,10 @@ class MemoryStore final : public Store {
 
   Mutex maintain_mu_;  // one Maintain() at a time; before mu_
 
-  // Guards all below. Before the hub's own lock; no callback runs under it, and neither
-  // does the Schema.
+  // Guards all below. Before the hub's lock. Neither callbacks nor the Schema are called under it.
   mutable Mutex mu_ ACQUIRED_AFTER(maintain_mu_);
   EntryTable table_ GUARDED_BY(mu_);
-  std::map<Revision, std::string> by_age_ GUARDED_BY(mu_);  // live entries
+  std::map<Revision, std::string> by_age_ GUARDED_BY(mu_);  // keys of live entries
   std::uint64_t expired_ GUARDED_BY(mu_) = 0;
   std::uint64_t evicted_ GUARDED_BY(mu_) = 0;
   WallTime complete_since_ GUARDED_BY(mu_);

@@ -20,8 +20,8 @@ INSTANTIATE_TEST_SUITE_P(Memory, StoreSuite,
                              "Memory", [] { return std::make_unique<MemoryHarness>(); }}),
                          StoreBackendName);
 
-// More than the ring of the hub holds, so the watch reads the rest from the log.
-TEST(MemoryStoreTest, GivesASlowWatchTheChangesThatAreNoLongerInTheRing) {
+// More changes than fit into the ring of the hub, so the watch reads the rest from the log.
+TEST(MemoryStoreTest, SendsASlowWatchTheChangesThatLeftTheRing) {
   StoreOptions options;
   options.background = false;
   MemoryStore store(options);

@@ -24,7 +24,7 @@ namespace herald::store {
 namespace {
 
 // How far revisions move beyond the mark when a loss is accepted. More than a store writes between
-// two marks (seconds, at some ten thousand writes a second), so none that was lost is used again.
+// two marks (seconds, at some ten thousand writes a second), so no lost revision is used again.
 constexpr Revision kLossMargin = 1'000'000;
 
 Status Failed(std::string_view what, const std::filesystem::path& path, const std::string& why) {
@@ -32,11 +32,11 @@ Status Failed(std::string_view what, const std::filesystem::path& path, const st
                 fmt::format("cannot {} {}: {}", what, path.string(), why));
 }
 
-// Keeps others from opening a store while it is read: RocksDB's own read-only mode
-// does not look whether someone is writing.
+// Keeps other processes from opening a store while it is read: RocksDB's own read-only mode does
+// not check whether another process writes.
 //
-// On a read-only file system no lock can be taken, and none is needed: nobody can write there. A
-// process that has the same directory mounted writable is noticed if it holds its lock already.
+// On a read-only file system a lock cannot be taken and is not needed. A process that has mounted
+// the same directory writable is detected if it holds its lock already. Thread-confined.
 class DirectoryLock {
  public:
   static Result<std::unique_ptr<DirectoryLock>> Take(const std::filesystem::path& directory) {
@@ -44,7 +44,7 @@ class DirectoryLock {
     rocksdb::FileLock* lock = nullptr;
     const rocksdb::Status status = rocksdb::Env::Default()->LockFile(file.string(), &lock);
     if (!status.ok()) {
-      // Not by opening the file: to close it would release a lock that this process holds on it.
+      // Do not open the file: closing it would release a lock that this process holds on it.
       const bool exists = ::faccessat(AT_FDCWD, file.c_str(), F_OK, AT_EACCESS) == 0;
       const std::filesystem::path& written = exists ? file : directory;
       const int why = ::faccessat(AT_FDCWD, written.c_str(), W_OK, AT_EACCESS) == 0 ? 0 : errno;
@@ -82,15 +82,15 @@ class DirectoryLock {
 };
 
 std::string Quoted(std::string_view key) {
-  std::string text = "\"";
+  std::string quoted = "\"";
   for (const char c : key) {
     const bool plain = c >= ' ' && c < '\x7f';
-    text += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    quoted += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
-  return text + '"';
+  return quoted + '"';
 }
 
-// One pass over each column family. Confined to the thread that checks.
+// Checks a store in one pass over each column family. Thread-confined.
 class Checker {
  public:
   Checker(const RocksDb& rocks, const RocksDbOptions& options, const Schema& schema)
@@ -125,7 +125,7 @@ class Checker {
       row(ToView(rows->key()), ToView(rows->value()));
     }
     if (!rows->status().ok()) {
-      Fault(fmt::format("the rows \"{}\" cannot all be read: {}", family->GetName(),
+      Fault(fmt::format("some rows of \"{}\" cannot be read: {}", family->GetName(),
                         rows->status().ToString()));
     }
   }
@@ -171,7 +171,7 @@ class Checker {
 
   void CheckVersions() {
     std::string key;
-    Revision newer = 0;  // the version of the same key that came before, so the one after it
+    Revision newer = 0;  // the next newer version of the same key; 0: this one is the latest
     ForEach(rocks_.versions(), [&](std::string_view row_key, std::string_view row) {
       ++report_.versions;
       const auto parsed = ParseVersionKey(row_key);
@@ -194,7 +194,7 @@ class Checker {
     expected_index_rows_ += newer_entries_.size();
   }
 
-  // An entry of the index has one row for as long as one version after the other has it.
+  // An index entry that successive versions have in common has one row.
   void CountIndexRows(const ParsedVersionKey& parsed, const VersionRow& version, bool newest) {
     if (!schema_.index) return;
     std::set<std::pair<std::uint8_t, std::string>> entries;
@@ -216,7 +216,7 @@ class Checker {
     newer_entries_ = std::move(entries);
   }
 
-  // For AnyRow(), which is asked once for each row: to make one takes longer than to use it.
+  // For AnyRow(), which is called for each row: to create an iterator takes longer than to use it.
   std::unique_ptr<rocksdb::Iterator> RowsOf(rocksdb::ColumnFamilyHandle* family) const {
     rocksdb::ReadOptions options;
     options.total_order_seek = true;
@@ -236,28 +236,29 @@ class Checker {
     if (!Exists(rocks_.log(), LogKey(parsed.revision))) Fault(name + " is not in the log");
     if (version.deleted) {
       if (parsed.revision <= state_.compacted) Fault(name + " should have been compacted");
-      if (newer == 0 && HeadOf(parsed.key) != 0) Fault(name + " is a deletion, yet it has a head");
+      if (newer == 0 && HeadOf(parsed.key) != 0)
+        Fault(name + " is a deletion, but the key has a head");
       return;
     }
     if (newer == 0) {
       ++report_.entries;
       live_bytes_ += EntryBytes(parsed.key.size(), version.value.size());
       const Revision created = HeadOf(parsed.key);
-      if (created == 0) Fault(name + " is the newest, but there is no head");
+      if (created == 0) Fault(name + " is the latest, but the key has no head");
       if (created > parsed.revision || !IsCreation(parsed.key, created)) {
-        Fault(fmt::format("the head of {} says {}, which did not create it", Quoted(parsed.key),
-                          created));
+        Fault(fmt::format("the head of {} names revision {}, which did not create it",
+                          Quoted(parsed.key), created));
       }
       if (version.expires != WallTime::max() &&
           !std::binary_search(with_expiry_.begin(), with_expiry_.end(), created)) {
-        Fault(name + " will never expire");
+        Fault(name + " has no row in the expiry index and never expires");
       }
     } else {
-      history_bytes_ += EntryBytes(parsed.key.size(), version.value.size());
+      watch_window_bytes_ += EntryBytes(parsed.key.size(), version.value.size());
     }
   }
 
-  // Whether a revision can have created a key, as far as the log still knows.
+  // Whether a revision can have created a key, as far as the log still contains it.
   bool IsCreation(const std::string& key, Revision revision) const {
     if (revision == 0 || revision <= state_.compacted) return true;
     const std::string row_key = LogKey(revision);
@@ -280,7 +281,7 @@ class Checker {
       }
       const std::string key(log->key);
       if (*revision > state_.compacted) {
-        history_bytes_ += LogBytes(key.size());
+        watch_window_bytes_ += LogBytes(key.size());
         const Revision before = std::max(last, state_.compacted);
         if (*revision != before + 1) {
           Fault(fmt::format("the log has no revision {}", before + 1));
@@ -290,18 +291,18 @@ class Checker {
                             log->previous, Quoted(key), *revision));
         }
       } else if (log->deleted) {
-        // Others stay for as long as their version does.
+        // Other rows are kept as long as their version.
         Fault(fmt::format("revision {} of the log should have been compacted", *revision));
       }
       if (!Exists(rocks_.versions(), VersionKey(key, *revision))) {
-        Fault(fmt::format("version {} of {}, which the log knows, is missing", *revision,
+        Fault(fmt::format("version {} of {}, which is in the log, is missing", *revision,
                           Quoted(key)));
       }
       last = *revision;
     });
     if (std::max(last, state_.compacted) != state_.revision) {
       Fault(
-          fmt::format("the log ends at revision {}, and the latest is {}", last, state_.revision));
+          fmt::format("the log ends at revision {}, but the latest is {}", last, state_.revision));
     }
   }
 
@@ -313,12 +314,12 @@ class Checker {
         Fault(fmt::format("the row {} of the index is damaged", Quoted(key)));
       } else if (!AnyRow(*version_rows_, VersionKey(row->key, INT64_MAX),
                          VersionKey(row->key, row->revision))) {
-        Fault(fmt::format("index {} has {} for {} since revision {}, and no such version exists",
+        Fault(fmt::format("index {} has {} for {} since revision {}, but there is no such version",
                           row->index, Quoted(row->value), Quoted(row->key), row->revision));
       }
     });
     if (schema_.index && report_.index_rows != expected_index_rows_) {
-      Fault(fmt::format("the index has {} rows, and the versions ask for {}", report_.index_rows,
+      Fault(fmt::format("the index has {} rows, but the versions need {}", report_.index_rows,
                         expected_index_rows_));
     }
   }
@@ -330,15 +331,16 @@ class Checker {
       Fault(fmt::format("there are {} heads and {} entries", heads, report_.entries));
     }
     if (state_.entries != report_.entries) {
-      Fault(fmt::format("the store counts {} entries and has {}", state_.entries, report_.entries));
+      Fault(
+          fmt::format("the store counts {} entries, but has {}", state_.entries, report_.entries));
     }
     if (state_.live_bytes != live_bytes_) {
-      Fault(fmt::format("the store counts {} bytes of entries and has {}", state_.live_bytes,
+      Fault(fmt::format("the store counts {} bytes of entries, but has {}", state_.live_bytes,
                         live_bytes_));
     }
-    if (state_.history_bytes != history_bytes_) {
-      Fault(fmt::format("the store counts {} bytes of history and has {}", state_.history_bytes,
-                        history_bytes_));
+    if (state_.watch_window_bytes != watch_window_bytes_) {
+      Fault(fmt::format("the store counts {} bytes in the watch window, but has {}",
+                        state_.watch_window_bytes, watch_window_bytes_));
     }
   }
 
@@ -356,14 +358,14 @@ class Checker {
   const std::unique_ptr<rocksdb::Iterator> version_rows_ = RowsOf(rocks_.versions());
   CheckReport report_;
   std::vector<Revision> with_expiry_;  // sorted; eight bytes for each entry of the store
-  // Of the version that came before, if that was of the same key.
+  // Index entries of the next newer version of the same key.
   std::set<std::pair<std::uint8_t, std::string>> newer_entries_;
   std::uint64_t expected_index_rows_ = 0;
   std::uint64_t live_bytes_ = 0;
-  std::uint64_t history_bytes_ = 0;
+  std::uint64_t watch_window_bytes_ = 0;
 };
 
-// So that what was copied survives the power as the original did.
+// Makes a copied file as durable as the original.
 Status SyncPath(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return Failed("open", path, std::strerror(errno));
@@ -373,10 +375,10 @@ Status SyncPath(const std::filesystem::path& path) {
   return synced ? Status() : Failed("sync", path, std::strerror(why));
 }
 
-// Where a copy is made before it is moved to its place; see CopyStore().
+// Directory where a copy is made before it is moved to its place; see CopyStore().
 constexpr std::string_view kStage = "copying.tmp";
 
-// Nothing there but what file systems and interrupted copies leave.
+// Whether there is nothing but what file systems and interrupted copies leave.
 bool IsEmpty(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::directory_iterator files(directory, error);
@@ -387,8 +389,8 @@ bool IsEmpty(const std::filesystem::path& directory) {
   });
 }
 
-// Whether a file of a data directory is part of the store: not the lock, nor RocksDB's log of what
-// it does, nor what was left half written.
+// Whether a file of a data directory is part of the store: not the lock, RocksDB's info log, or a
+// file that was not completed.
 bool BelongsToStore(std::string_view name) {
   return name != "LOCK" && name != "LOG" && name != "LOG.old" && !name.ends_with(".tmp");
 }
@@ -401,7 +403,7 @@ Status CopyStore(const std::filesystem::path& source, const std::filesystem::pat
   if (!std::filesystem::exists(source / "CURRENT", error)) {
     return Status(StatusReason::kNotFound, fmt::format("there is no store in {}", source.string()));
   }
-  // As the file system sees it: a slash at the end, a dot or a symbolic link changes nothing.
+  // Without trailing slash, dots and symbolic links.
   std::filesystem::path directory =
       std::filesystem::weakly_canonical(std::filesystem::absolute(target, error), error);
   if (error) return Failed("find", target, error.message());
@@ -414,9 +416,9 @@ Status CopyStore(const std::filesystem::path& source, const std::filesystem::pat
     return Status(StatusReason::kInvalid,
                   fmt::format("the directory {} is not empty", target.string()));
   }
-  // All files are copied to a folder within the directory first and then moved, CURRENT last: a
-  // directory without that file is never opened. Not to a folder beside it, because the
-  // directory may be a file system of its own.
+  // All files are copied to a directory within the target first and then moved, CURRENT last: a
+  // store without that file cannot be opened. Not to a directory beside it, because the target may
+  // be a file system of its own.
   const std::filesystem::path stage = directory / kStage;
   std::filesystem::remove_all(stage, error);
   std::vector<std::filesystem::path> names;
@@ -436,7 +438,7 @@ Status CopyStore(const std::filesystem::path& source, const std::filesystem::pat
     if (error) return Failed("read", source, error.message());
     const auto current = std::find(names.begin(), names.end(), "CURRENT");
     if (current == names.end() || (still_whole && !still_whole())) {
-      return Failed("copy", source, "its files were removed meanwhile");
+      return Failed("copy", source, "its files were removed during the copy");
     }
     std::iter_swap(current, names.end() - 1);
     for (const std::filesystem::path& name : names) {
@@ -498,7 +500,7 @@ Result<AcceptedLoss> AcceptLoss(const std::filesystem::path& directory, const Sc
   options.schema = schema;
   options.background = false;
   rocksdb::Env* const env = rocksdb::Env::Default();
-  // Before the store is opened, which marks what it finds when it is closed again.
+  // Read before the store is opened, because closing it writes a new mark.
   const Result<std::optional<Revision>> mark = ReadRevisionMark(env, directory);
   if (!mark && !mark.error().Is(StatusReason::kCorruption)) return mark.error();
   Result<std::unique_ptr<RocksStore>> store = RocksStore::Open(std::move(options), rocks);
@@ -509,7 +511,7 @@ Result<AcceptedLoss> AcceptLoss(const std::filesystem::path& directory, const Sc
   if (mark && loss.acknowledged <= loss.recovered) {
     return Status(StatusReason::kInvalid,
                   fmt::format("no acknowledged event is known to be missing in {}: it ends at "
-                              "revision {}, and the last one that was marked is {}",
+                              "revision {}, and revision {} is marked as acknowledged",
                               directory.string(), loss.recovered, loss.acknowledged));
   }
   loss.continues_at = std::max(loss.recovered, loss.acknowledged) + kLossMargin;

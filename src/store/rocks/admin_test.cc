@@ -30,7 +30,7 @@ class AdminTest : public testing::Test {
   AdminTest() {
     options_.clock = &clock_;
     options_.background = false;
-    options_.history = std::chrono::seconds(100);
+    options_.watch_window = std::chrono::seconds(100);
     options_.schema.index = [](std::string_view, std::string_view value) {
       return std::vector<IndexEntry>{{1, std::string(value.substr(0, 4))}, {2, "all"}};
     };
@@ -66,7 +66,7 @@ class AdminTest : public testing::Test {
     });
     return done.get_future().get();
   }
-  // A store with some of everything: history, deletions, expiries, compaction.
+  // A store with old versions, deletions, expired entries and compaction.
   void Fill(Store& store) {
     for (int i = 0; i < 50; ++i) Put(store, "/a/" + std::to_string(i), std::to_string(i % 7));
     for (int i = 0; i < 20; ++i) Put(store, "/short/" + std::to_string(i), "v");
@@ -96,7 +96,7 @@ class AdminTest : public testing::Test {
   StoreOptions options_;
 };
 
-TEST_F(AdminTest, FindsAWholeStoreWhole) {
+TEST_F(AdminTest, FindsNoFaultInAnIntactStore) {
   {
     const auto store = Open(store_);
     EXPECT_TRUE(store);
@@ -105,8 +105,8 @@ TEST_F(AdminTest, FindsAWholeStoreWhole) {
   const CheckReport report = Check(store_);
   EXPECT_TRUE(report.ok()) << FaultsOf(report);
   EXPECT_EQ(report.entries, 60u);
-  EXPECT_GT(report.versions, report.entries) << "history counts, too";
-  EXPECT_LT(report.index_rows, 2 * report.versions) << "what did not change stands there once";
+  EXPECT_GT(report.versions, report.entries) << "old versions count, too";
+  EXPECT_LT(report.index_rows, 2 * report.versions) << "an unchanged index entry has one row";
   EXPECT_GT(report.files, 0u);
 }
 
@@ -116,7 +116,8 @@ TEST_F(AdminTest, BacksUpAnOpenStoreAtOneMoment) {
   const auto before = Keys(*store);
   ASSERT_TRUE(store->Backup(directory_.path() / "backup").ok());
   Put(*store, "/later", "v");
-  EXPECT_FALSE(store->Backup(directory_.path() / "backup").ok()) << "never over another one";
+  EXPECT_FALSE(store->Backup(directory_.path() / "backup").ok())
+      << "an existing backup is not overwritten";
 
   const CheckReport report = Check(directory_.path() / "backup");
   EXPECT_TRUE(report.ok()) << FaultsOf(report);
@@ -134,7 +135,7 @@ TEST_F(AdminTest, BacksUpAClosedStoreAndRestoresItIntoAnEmptyDirectoryOnly) {
     before = Keys(*store);
     const Status in_use = BackupStore(store_, directory_.path() / "backup");
     EXPECT_TRUE(in_use.Is(StatusReason::kServiceUnavailable)) << in_use.ToString();
-    EXPECT_FALSE(CheckStore(store_, options_.schema)) << "someone is writing to it";
+    EXPECT_FALSE(CheckStore(store_, options_.schema)) << "the store is open";
   }
   ASSERT_TRUE(BackupStore(store_, directory_.path() / "backup").ok());
   const Status onto = RestoreStore(directory_.path() / "backup", store_);
@@ -146,7 +147,7 @@ TEST_F(AdminTest, BacksUpAClosedStoreAndRestoresItIntoAnEmptyDirectoryOnly) {
   EXPECT_EQ(Keys(*restored), before);
 }
 
-TEST_F(AdminTest, RestoresToAnyWayOfNamingAnEmptyDirectory) {
+TEST_F(AdminTest, RestoresToAnEmptyDirectoryUnderAnySpellingOfItsPath) {
   std::vector<std::string> before;
   {
     const auto store = Open(store_);
@@ -158,7 +159,7 @@ TEST_F(AdminTest, RestoresToAnyWayOfNamingAnEmptyDirectory) {
   std::filesystem::create_directories(home / "volume" / "lost+found");
   std::filesystem::create_directory_symlink(home / "real", home / "link");
   ASSERT_TRUE(BackupStore(store_, home / "backup").ok());
-  // A name of one part, as somebody types it.
+  // A relative path with one component.
   const std::filesystem::path before_this = std::filesystem::current_path();
   std::filesystem::current_path(home);
   const Status plain = RestoreStore("backup", "plain");
@@ -188,14 +189,14 @@ TEST_F(AdminTest, ACopyThatFailsLeavesNothing) {
   EXPECT_FALSE(CopyStore(store_, target, removed_meanwhile).ok());
   EXPECT_TRUE(std::filesystem::is_empty(target));
 
-  // What a killed copy left is in nobody's way.
+  // The rest of an interrupted copy is removed.
   std::filesystem::create_directory(target / "copying.tmp");
   std::ofstream(target / "copying.tmp" / "CURRENT") << "half";
   EXPECT_TRUE(CopyStore(store_, target).ok());
   EXPECT_TRUE(Check(target).ok());
 }
 
-TEST_F(AdminTest, SaysThatThereIsNoStore) {
+TEST_F(AdminTest, ReportsThatThereIsNoStore) {
   EXPECT_TRUE(CheckStore(directory_.path(), {}).error().Is(StatusReason::kNotFound));
   EXPECT_TRUE(BackupStore(directory_.path() / "none", directory_.path() / "backup")
                   .Is(StatusReason::kNotFound));
@@ -235,8 +236,8 @@ TEST_F(AdminTest, NamesTheDamagedFileAndDoesNotRestoreIt) {
   EXPECT_FALSE(std::filesystem::exists(directory_.path() / "restored"));
 }
 
-// Each way in which rows can contradict one another is found and named.
-TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
+// Each kind of contradiction between rows is found and named.
+TEST_F(AdminTest, FindsRowsThatContradictEachOther) {
   struct Scenario {
     const char* name;
     std::function<void(const RocksDb&, rocksdb::WriteBatch&)> damage;
@@ -248,7 +249,7 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Delete(db.versions(), VersionKey("/b", 3));
        },
-       "version 3 of \"/b\", which the log knows, is missing"},
+       "version 3 of \"/b\", which is in the log, is missing"},
       {"a version was changed",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.versions(), VersionKey("/b", 3),
@@ -262,28 +263,28 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
        "version 1 of \"/a\", which revision 2 replaced, is missing"},
       {"a head is missing",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) { batch.Delete(db.heads(), "/b"); },
-       "version 3 of \"/b\" is the newest, but there is no head"},
-      {"a head says a later write",
+       "version 3 of \"/b\" is the latest, but the key has no head"},
+      {"a head names a later write",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.heads(), "/a", EncodeHead(2));
        },
-       "the head of \"/a\" says 2, which did not create it"},
-      {"a head says a write of another key",
+       "the head of \"/a\" names revision 2, which did not create it"},
+      {"a head names a write of another key",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.heads(), "/b", EncodeHead(1));
        },
-       "the head of \"/b\" says 1, which did not create it"},
+       "the head of \"/b\" names revision 1, which did not create it"},
       {"a deleted key has a head",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.heads(), "/c", EncodeHead(4));
        },
-       "version 5 of \"/c\" is a deletion, yet it has a head"},
+       "version 5 of \"/c\" is a deletion, but the key has a head"},
       {"a row of the log is missing",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) { batch.Delete(db.log(), LogKey(3)); },
        "the log has no revision 3"},
       {"the end of the log is missing",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) { batch.Delete(db.log(), LogKey(5)); },
-       "the log ends at revision 4, and the latest is 5"},
+       "the log ends at revision 4, but the latest is 5"},
       {"a row of the log was changed",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.log(), LogKey(3), EncodeLog(LogKey(4), {false, WallTime(), 0, "/b"}));
@@ -298,12 +299,12 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.index(), IndexKey(2, "all", "/x", 9), "");
        },
-       "index 2 has \"all\" for \"/x\" since revision 9, and no such version exists"},
-      {"an index row says something else",
+       "index 2 has \"all\" for \"/x\" since revision 9, but there is no such version"},
+      {"an index row has another value",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          batch.Put(db.index(), IndexKey(1, "else", "/b", 3), "");
        },
-       "the index has 8 rows, and the versions ask for 7"},
+       "the index has 8 rows, but the versions need 7"},
       {"an entry has no time to go",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          const std::unique_ptr<rocksdb::Iterator> rows(db.db().NewIterator({}, db.expiry()));
@@ -311,15 +312,15 @@ TEST_F(AdminTest, FindsRowsThatContradictOneAnother) {
            batch.Delete(db.expiry(), rows->key());
          }
        },
-       "version 3 of \"/b\" will never expire"},
+       "version 3 of \"/b\" has no row in the expiry index and never expires"},
       {"the counters are wrong",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          State state = db.state();
          ++state.entries;
          batch.Put(db.meta(), ToSlice(kStateKey), EncodeState(state));
        },
-       "the store counts 3 entries and has 2"},
-      {"history was not compacted",
+       "the store counts 3 entries, but has 2"},
+      {"old versions were not compacted",
        [](const RocksDb& db, rocksdb::WriteBatch& batch) {
          State state = db.state();
          state.compacted = 2;
@@ -376,7 +377,7 @@ TEST_F(AdminTest, ABackupSharesNoFileWithTheStore) {
   EXPECT_TRUE(report.ok()) << FaultsOf(report);
 }
 
-TEST_F(AdminTest, ABackupOfHardLinksSharesTablesAndNothingThatGrows) {
+TEST_F(AdminTest, ABackupOfHardLinksSharesOnlyTables) {
   const auto store = Open(store_);
   Fill(*store);
   const auto before = Keys(*store);
@@ -395,7 +396,7 @@ TEST_F(AdminTest, ABackupOfHardLinksSharesTablesAndNothingThatGrows) {
 TEST_F(AdminTest, ABackupThatFailsLeavesNothingBehind) {
   Fill(*Open(store_));
   Faults faults;
-  // Fails one write, so that the backup ends at each of its steps in turn.
+  // Fails one write, so that the backup fails at each of its steps in turn.
   std::atomic<int> writes = 0;
   std::atomic<int> fail_at = 0;
   faults.before_write = [&] { faults.read_only = ++writes == fail_at; };
@@ -440,11 +441,11 @@ TEST_F(AdminTest, ABackupCanBeCancelled) {
 
 class LostLogTest : public AdminTest {
  protected:
-  // A store as a killed process leaves it: all of it is in the write-ahead log, and marked. It has
+  // A store as a killed process leaves it: all data is in the write-ahead log, and marked. It has
   // the keys /1 to /9 at revisions 1 to 9.
   void MakeKilled() {
     const auto store = Open(store_);
-    store->Maintain();  // records the rules and the clock, so that the last write is the key /9
+    store->Maintain();  // writes the rules and the clock, so that the last write is the key /9
     for (int i = 1; i <= 9; ++i) Put(*store, "/" + std::to_string(i), "v");
     store->Maintain();
     std::filesystem::copy(store_, killed_);
@@ -481,7 +482,7 @@ TEST_F(LostLogTest, OpensWithItsLog) {
   EXPECT_TRUE(report.ok()) << FaultsOf(report);
 }
 
-TEST_F(LostLogTest, RefusesAStoreWhoseLogWasDeletedUntilTheLogIsBack) {
+TEST_F(LostLogTest, RejectsAStoreWhoseLogWasDeletedUntilTheLogIsBack) {
   MakeKilled();
   const std::filesystem::path log = Log();
   std::filesystem::rename(log, directory_.path() / "moved");
@@ -494,18 +495,18 @@ TEST_F(LostLogTest, RefusesAStoreWhoseLogWasDeletedUntilTheLogIsBack) {
   EXPECT_FALSE(report.ok());
   EXPECT_NE(FaultsOf(report).find(Sentence(0)), std::string::npos) << FaultsOf(report);
   const Status backed_up = BackupStore(killed_, directory_.path() / "backup");
-  EXPECT_EQ(backed_up.message(), Sentence(0)) << "the backup would look whole";
+  EXPECT_EQ(backed_up.message(), Sentence(0)) << "the backup would look complete";
   const Status restored = RestoreStore(killed_, directory_.path() / "restored");
   EXPECT_TRUE(restored.Is(StatusReason::kCorruption)) << restored.ToString();
 
-  // All of these left the directory as it was.
+  // None of these has changed the directory.
   std::filesystem::rename(directory_.path() / "moved", log);
   EXPECT_EQ(Keys(*Open(killed_)).size(), 9u);
 }
 
-TEST_F(LostLogTest, RefusesAStoreWhoseLogWasTruncated) {
+TEST_F(LostLogTest, RejectsAStoreWhoseLogWasTruncated) {
   MakeKilled();
-  // Records of more than 100 bytes each: the last one or two go.
+  // Records have more than 100 bytes each: the last one or two are lost.
   std::filesystem::resize_file(Log(), std::filesystem::file_size(Log()) - 100);
   const Status refused = OpenKilled();
   EXPECT_TRUE(refused.Is(StatusReason::kCorruption)) << refused.ToString();
@@ -555,7 +556,7 @@ TEST_F(LostLogTest, AcceptsTheLossOfEverything) {
   EXPECT_TRUE(Check(killed_).ok());
 }
 
-TEST_F(LostLogTest, RefusesADamagedMarkUntilTheLossIsAccepted) {
+TEST_F(LostLogTest, RejectsADamagedMarkUntilTheLossIsAccepted) {
   MakeKilled();
   std::ofstream(killed_ / kRevisionMarkFile) << "acknowledged revision 5 crc32c 00000000\n";
   const std::string sentence = "the file " + (killed_ / kRevisionMarkFile).string() +

@@ -40,7 +40,7 @@ class KeepFiles {
   const rocksdb::Status status_;
 };
 
-// One backup on its way. Thread-confined.
+// A backup that is being made. Thread-confined.
 class Backup {
  public:
   Backup(rocksdb::DB* db, const std::filesystem::path& directory, BackupMode mode,
@@ -54,7 +54,7 @@ class Backup {
   rocksdb::Status Run() {
     rocksdb::Status status = env_.CreateDir(directory_);
     if (!status.ok()) return status;
-    // Read before the files are listed, so that all that is marked is in them.
+    // Read before the files are listed, so that they contain all writes up to the mark.
     std::string row;
     status = db_.Get({}, db_.DefaultColumnFamily(), ToSlice(kStateKey), &row);
     if (!status.ok()) return status;
@@ -89,7 +89,7 @@ class Backup {
                                         /*should_sync=*/true);
     }
     const std::string source = file.directory + "/" + file.relative_filename;
-    // What may still grow must not be shared.
+    // Files that may still grow must not be shared.
     if (mode_ == BackupMode::kHardLink && file.file_type == rocksdb::kTableFile &&
         !file.trim_to_size) {
       const rocksdb::Status linked = env_.LinkFile(source, target);

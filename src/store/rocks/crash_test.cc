@@ -1,5 +1,5 @@
-// Kills a process that writes, at random and at every kind of write point, and looks whether all
-// that it was told is there. HERALD_SOAK=1: 200 times instead of 20.
+// Kills a process that writes, at random times and at every kind of write point, and checks that
+// all acknowledged writes are there. HERALD_SOAK=1: 200 times instead of 20.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
@@ -30,8 +30,8 @@ namespace {
 
 constexpr const char* kDeleted = "-";
 
-// What the writer said before it died.
-struct Told {
+// The output of the writer before it was killed.
+struct WriterOutput {
   struct Done {
     std::string key;
     std::string id;
@@ -43,9 +43,10 @@ struct Told {
 
 class CrashTest : public testing::Test {
  protected:
-  // Runs the writer until it is dead. `kill_after`: that many acknowledgements; 0: it kills itself.
-  Told RunWriter(std::uint64_t seed, const std::string& point, std::uint64_t count, bool power,
-                 std::size_t kill_after) {
+  // Runs the writer until it is killed. `kill_after`: after that many acknowledgements; 0: it kills
+  // itself.
+  WriterOutput RunWriter(std::uint64_t seed, const std::string& point, std::uint64_t count,
+                         bool power, std::size_t kill_after) {
     int pipe_ends[2];
     EXPECT_EQ(::pipe(pipe_ends), 0);
     posix_spawn_file_actions_t actions;
@@ -66,7 +67,7 @@ class CrashTest : public testing::Test {
     posix_spawn_file_actions_destroy(&actions);
     ::close(pipe_ends[1]);
 
-    Told told;
+    WriterOutput output;
     std::string text;
     char buffer[65'536];
     bool killed = false;
@@ -77,17 +78,17 @@ class CrashTest : public testing::Test {
         std::istringstream line(text.substr(0, line_end));
         text.erase(0, line_end + 1);
         std::string what;
-        Told::Done done;
+        WriterOutput::Done done;
         line >> what >> done.key >> done.id;
         if (what == "start") {
-          told.under_way[done.key] = done.id;
+          output.under_way[done.key] = done.id;
         } else {
           line >> done.revision;
-          told.under_way.erase(done.key);
-          told.done.push_back(done);
+          output.under_way.erase(done.key);
+          output.done.push_back(done);
         }
       }
-      if (!killed && kill_after > 0 && told.done.size() >= kill_after) {
+      if (!killed && kill_after > 0 && output.done.size() >= kill_after) {
         ::kill(child, SIGKILL);
         killed = true;
       }
@@ -96,12 +97,12 @@ class CrashTest : public testing::Test {
     int status = 0;
     EXPECT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-        << "it ended by itself: " << status;
-    return told;
+        << "the writer ended by itself: " << status;
+    return output;
   }
 
-  // What is there afterwards, and whether it is what it must be.
-  void Verify(const Told& told) {
+  // Opens the store and checks its contents against the output of the writer.
+  void Verify(const WriterOutput& output) {
     const auto report = CheckStore(store_, MakeCrashOptions().schema);
     ASSERT_TRUE(report) << report.error().ToString();
     for (const std::string& fault : report->faults) ADD_FAILURE() << fault;
@@ -126,19 +127,19 @@ class CrashTest : public testing::Test {
       EXPECT_LE(entry.revision, stats.revision);
     }
 
-    // Each key is as its last acknowledged write left it, or as the one that was under way.
+    // Each key has the value of its last acknowledged write, or of the one that was under way.
     std::map<std::string, std::string> expected = known_;
-    for (const Told::Done& done : told.done) expected[done.key] = done.id;
+    for (const WriterOutput::Done& done : output.done) expected[done.key] = done.id;
     for (const auto& [key, id] : expected) {
       if (key.starts_with("/short/")) continue;  // may have expired
       const auto found = now.find(key);
       const std::string is = found != now.end() ? found->second : kDeleted;
-      const auto under_way = told.under_way.find(key);
-      const bool may = under_way != told.under_way.end() && is == under_way->second;
+      const auto under_way = output.under_way.find(key);
+      const bool may = under_way != output.under_way.end() && is == under_way->second;
       EXPECT_TRUE(is == id || may) << key << " is " << is << ", acknowledged was " << id;
     }
 
-    // The log has every kept revision once, and each acknowledged one as it was told.
+    // The log has every kept revision once, and each acknowledged write at its revision.
     std::map<Revision, std::string> log;
     const Revision after = stats.compacted;
     for (const auto& change : ChangesAfter(store, after, stats.revision)) {
@@ -148,7 +149,7 @@ class CrashTest : public testing::Test {
     for (const auto& [revision, what] : log) {
       EXPECT_EQ(revision, ++next) << "no gap";
     }
-    for (const Told::Done& done : told.done) {
+    for (const WriterOutput::Done& done : output.done) {
       if (done.revision == 0) continue;
       EXPECT_LE(done.revision, stats.revision) << "an acknowledged write is lost";
       const auto logged = log.find(done.revision);
@@ -172,10 +173,10 @@ class CrashTest : public testing::Test {
     }
     latest_ = stats.revision;
     known_ = std::move(now);
-    acknowledged_ += told.done.size();
+    acknowledged_ += output.done.size();
   }
 
-  // Revision 1 is never among them, for "after 0" means "from now" to a watch.
+  // Revision 1 is never among them, because a watch after 0 starts at the latest revision.
   static std::vector<std::shared_ptr<const Change>> ChangesAfter(Store& store, Revision after,
                                                                  Revision until) {
     after = std::max<Revision>(after, 1);
@@ -193,7 +194,7 @@ class CrashTest : public testing::Test {
 
   TemporaryDirectory directory_;
   const std::filesystem::path store_ = directory_.path() / "store";
-  std::map<std::string, std::string> known_;  // key, id: what the last look found
+  std::map<std::string, std::string> known_;  // key, id: found by the last Verify()
   Revision latest_ = 0;
   std::size_t acknowledged_ = 0;
 };
@@ -212,16 +213,16 @@ TEST_F(CrashTest, HasEveryAcknowledgedWriteHoweverOftenItIsKilled) {
     const std::uint64_t count = 1 + random.Next() % most;
     SCOPED_TRACE("kill " + std::to_string(kill) + " at " + point + " " + std::to_string(count) +
                  (power ? ", with the power" : ""));
-    const Told told = RunWriter(static_cast<std::uint64_t>(kill) + 1, point, count, power,
-                                point == "ack" ? 1 + random.Next() % 3'000 : 0);
+    const WriterOutput output = RunWriter(static_cast<std::uint64_t>(kill) + 1, point, count, power,
+                                          point == "ack" ? 1 + random.Next() % 3'000 : 0);
     if (!std::filesystem::exists(store_ / "CURRENT")) {
-      EXPECT_TRUE(told.done.empty());  // killed before there was a store
+      EXPECT_TRUE(output.done.empty());  // killed before the store was open
       continue;
     }
-    ASSERT_NO_FATAL_FAILURE(Verify(told));
+    ASSERT_NO_FATAL_FAILURE(Verify(output));
     if (HasFailure()) break;
   }
-  EXPECT_GT(acknowledged_, 1'000u) << "or the test has tested nothing";
+  EXPECT_GT(acknowledged_, 1'000u) << "too few to test anything";
 }
 
 }  // namespace

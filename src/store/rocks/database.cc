@@ -34,19 +34,19 @@ namespace {
 
 constexpr std::array kColumnFamilies = {"default", "heads", "versions", "log", "index", "expiry"};
 
-// Ten bits a key let one lookup in a hundred touch a file that does not have the key.
+// With ten bits per key, one lookup in a hundred reads a file that does not have the key.
 constexpr double kBloomBits = 10;
 
-// Thread-safe where the functions are.
-class Listener final : public rocksdb::EventListener {
+// Reports RocksDB's events to the functions of the options. Thread-safe if those are.
+class EventReporter final : public rocksdb::EventListener {
  public:
-  Listener(std::function<void(const Status&)> on_error, std::function<void()> on_log_rolled)
+  EventReporter(std::function<void(const Status&)> on_error, std::function<void()> on_log_rolled)
       : on_error_(std::move(on_error)), on_log_rolled_(std::move(on_log_rolled)) {}
 
   void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
     if (on_error_) on_error_(FromRocks(*status));
   }
-  // A new log begins with the next memtable.
+  // A new write-ahead log begins with the next memtable.
   void OnMemTableSealed(const rocksdb::MemTableInfo&) override {
     if (on_log_rolled_) on_log_rolled_();
   }
@@ -56,14 +56,14 @@ class Listener final : public rocksdb::EventListener {
   const std::function<void()> on_log_rolled_;
 };
 
-// The file LOG, for those who want to know what RocksDB does. What cannot be written to it is
-// lost, and nothing else. (RocksDB's own logger asserts that nothing is logged after a write has
-// failed, and Debian's library is built with its assertions: a full disk would be the end.)
+// The file LOG with RocksDB's messages. A message that cannot be written is dropped. (RocksDB's own
+// logger asserts that nothing is logged after a write has failed, and Debian's library is built
+// with its assertions: a full disk would end the process.)
 //
 // Thread-confined.
 class LogFile {
  public:
-  // Of two such files, the second being the one before.
+  // Limit on the size of the file. The previous file is kept as LOG.old.
   LogFile(const std::filesystem::path& path, std::size_t max_bytes)
       : path_(path.string()), max_bytes_(max_bytes) {
     Begin();
@@ -106,12 +106,12 @@ class LogFile {
   std::size_t bytes_ = 0;
 };
 
-// What RocksDB says goes to a file, and what it says of write-ahead logs that it cannot
-// read is kept: its Status does not name the file. Thread-safe.
-class Listening final : public rocksdb::Logger {
+// Writes RocksDB's messages to a file, and keeps its message about a write-ahead log that it cannot
+// read, because its Status does not name the file. Thread-safe.
+class InfoLog final : public rocksdb::Logger {
  public:
-  // Empty: to no file.
-  Listening(const std::filesystem::path& file, std::size_t max_bytes)
+  // An empty path: writes to no file.
+  InfoLog(const std::filesystem::path& file, std::size_t max_bytes)
       : Logger(rocksdb::InfoLogLevel::INFO_LEVEL) {
     if (!file.empty()) file_.emplace(file, max_bytes);
   }
@@ -137,7 +137,7 @@ class Listening final : public rocksdb::Logger {
   std::string damage_ GUARDED_BY(mu_);
 };
 
-// What the versions of one key have in common, so that a file can say that it has none of a key.
+// The common prefix of all versions of a key, so that a file's filter can exclude a key.
 class VersionPrefix final : public rocksdb::SliceTransform {
  public:
   const char* Name() const override { return "herald.VersionPrefix"; }
@@ -157,34 +157,34 @@ rocksdb::CompressionType FastCompression() {
 rocksdb::ColumnFamilyOptions FamilyOptions(const rocksdb::Options& base, std::string_view name,
                                            const RocksDbOptions& options) {
   rocksdb::ColumnFamilyOptions family(base);
-  // Half for the values. Small memtables elsewhere: a row is put into one the faster, the
-  // fewer rows it has. Rows of the log and of expiry come in their order, and nobody looks for them
-  // soon.
+  // Half of the memory is for versions, which contain the values. The other memtables are small,
+  // because insertion is faster the fewer rows they have. Rows of the log and of expiry are
+  // inserted in order and are not read soon, so theirs are the smallest.
   const std::size_t share = name == "versions" ? 2 : name == "log" || name == "expiry" ? 16 : 8;
   family.write_buffer_size = options.budget.write_buffer_bytes / share;
   if (name == "heads") {
-    // Asked for each key that is created, and does not have it.
+    // Each creation of a key looks it up here, and does not find it.
     family.memtable_prefix_bloom_size_ratio = 0.05;
     family.memtable_whole_key_filtering = true;
   }
   if (name == "heads" || name == "versions") {
-    // The others are scanned, which asks no filter.
+    // The other families are scanned, which does not use filters.
     auto table = *base.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBits));
     if (name == "versions") {
       family.prefix_extractor = std::make_shared<VersionPrefix>();
       family.memtable_prefix_bloom_size_ratio = 0.02;
-      table.whole_key_filtering = false;  // the prefixes say as much
+      table.whole_key_filtering = false;  // the filter of prefixes is sufficient
     }
     family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   }
   if (name == "index") {
-    // Each index grows at a place of its own.
+    // Each index grows at its own place.
     family.memtable_insert_with_hint_prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(1));
   }
   if (name != "heads" && name != "versions") {
-    // Rows of these go as they came, oldest first, and are scanned: a file that is mostly
-    // tombstones is rewritten before a scan has to wade through it.
+    // Rows of these families are deleted in the order of their insertion, and are scanned: a file
+    // that is mostly tombstones is rewritten before scans have to step over them.
     constexpr std::size_t kWindow = 8'192;
     constexpr std::size_t kTombstones = kWindow / 2;
     family.table_properties_collector_factories.push_back(
@@ -198,7 +198,7 @@ bool IsEmptyOrMissing(const std::filesystem::path& directory) {
   if (!std::filesystem::exists(directory, error)) return true;
   std::filesystem::directory_iterator files(directory, error);
   if (error) return false;
-  // What file systems and RocksDB's own half-made beginnings leave there.
+  // Files that file systems and an interrupted creation by RocksDB leave there.
   return std::all_of(begin(files), end(files), [](const auto& file) {
     const std::string name = file.path().filename().string();
     return name == "lost+found" || name == "LOCK" || name == "IDENTITY" || name.starts_with("LOG");
@@ -228,29 +228,32 @@ Status CannotOpen(const std::filesystem::path& directory, const rocksdb::Status&
 Status FromRocks(const rocksdb::Status& status) {
   if (status.ok()) return Status();
   if (status.IsCorruption()) return Status(StatusReason::kCorruption, status.ToString());
-  if (status.IsIncomplete()) return Status(StatusReason::kCancelled, "not in memory");
   return Status(StatusReason::kServiceUnavailable, status.ToString());
+}
+
+rocksdb::Env* EnvOf(const RocksDbOptions& options) {
+  return options.env != nullptr ? options.env : rocksdb::Env::Default();
 }
 
 rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
   rocksdb::Options rocks;
-  rocks.env = options.env != nullptr ? options.env : rocksdb::Env::Default();
+  rocks.env = EnvOf(options);
   rocks.create_if_missing = options.create;
   rocks.create_missing_column_families = true;
-  // A torn record at the very end is what a crash leaves of a write that nobody was told of.
-  // Anything else that is wrong with the log must be seen: the default mode would open the store as
-  // it was before the damage and drop acknowledged writes without a word.
+  // An incomplete record at the very end is a write that was not acknowledged before a crash. Any
+  // other damage of the log must be reported: the default mode would open the store as it was
+  // before the damage and silently drop acknowledged writes.
   rocks.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   rocks.paranoid_checks = true;
-  // Whether and when writing works again is for the store to find out.
+  // Recovery decides when to write again.
   rocks.max_bgerror_resume_count = 0;
-  // What is in the log but in no file is read at the start, so it is bounded.
+  // The write-ahead log is read at the start, so its size is limited.
   rocks.max_total_wal_size = options.budget.write_buffer_bytes;
   rocks.db_write_buffer_size = options.budget.write_buffer_bytes;
   rocks.skip_stats_update_on_db_open = true;
-  // One flush and one compaction. Herald shares its machine with what it watches.
+  // One flush and one compaction. Herald shares its machine with other programs.
   rocks.max_background_jobs = 2;
-  // There is one writer only.
+  // The committer is the only writer.
   rocks.allow_concurrent_memtable_write = false;
   rocks.enable_write_thread_adaptive_yield = false;
   rocks.bytes_per_sync = 1u << 20;
@@ -267,8 +270,8 @@ rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
   table.cache_index_and_filter_blocks = true;
   table.cache_index_and_filter_blocks_with_high_priority = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
-  // In parts: the filter of a whole file of heads is megabytes, which no shard of the cache
-  // takes, so that it would be read anew for each key that is created.
+  // Partitioned: the filter of a whole file of heads has megabytes, which do not fit into a shard
+  // of the cache, so that it would be read again for each key that is created.
   table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
   table.partition_filters = true;
   table.block_size = 16u << 10;
@@ -277,7 +280,7 @@ rocksdb::Options MakeRocksOptions(const RocksDbOptions& options) {
 
   if (options.on_background_error || options.on_log_rolled) {
     rocks.listeners.push_back(
-        std::make_shared<Listener>(options.on_background_error, options.on_log_rolled));
+        std::make_shared<EventReporter>(options.on_background_error, options.on_log_rolled));
   }
   return rocks;
 }
@@ -289,7 +292,7 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
   if (!std::filesystem::exists(options.directory / "CURRENT", error)) {
     if (!IsEmptyOrMissing(options.directory)) {
       return Status(StatusReason::kInvalid,
-                    fmt::format("the directory {} is not empty and holds no store", path));
+                    fmt::format("the directory {} is not empty and contains no store", path));
     }
     if (!options.create || options.read_only) {
       return Status(StatusReason::kNotFound, fmt::format("there is no store in {}", path));
@@ -297,7 +300,7 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
     std::filesystem::create_directories(options.directory, error);
     if (error) {
       return Status(StatusReason::kServiceUnavailable,
-                    fmt::format("cannot make the data directory {}: {}", path, error.message()));
+                    fmt::format("cannot create the data directory {}: {}", path, error.message()));
     }
   } else {
     std::vector<std::string> names;
@@ -312,10 +315,10 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
     }
   }
 
-  const auto listening = std::make_shared<Listening>(
+  const auto info_log = std::make_shared<InfoLog>(
       options.read_only ? std::filesystem::path() : options.directory / "LOG",
       options.budget.info_log_bytes);
-  rocks.info_log = listening;
+  rocks.info_log = info_log;
 
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (const char* name : kColumnFamilies) {
@@ -333,7 +336,7 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const RocksDbOptions& options) {
           ? rocksdb::DB::OpenForReadOnly(rocks, path, families, &opened->handles_, &db)
           : rocksdb::DB::Open(rocks, path, families, &opened->handles_, &db);
   opened->db_.reset(db);
-  if (!status.ok()) return CannotOpen(options.directory, status, listening->damage());
+  if (!status.ok()) return CannotOpen(options.directory, status, info_log->damage());
   const Status usable = opened->ReadOrInitialise(options);
   if (!usable.ok()) return usable;
   return opened;
@@ -343,7 +346,7 @@ Status RocksDb::CheckMark(const RocksDbOptions& options, const rocksdb::Options&
                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
   const Result<std::optional<Revision>> mark = ReadRevisionMark(rocks.env, options.directory);
   if (mark && !*mark) return Status();
-  // Another process may be writing, and would be ahead of what is read here.
+  // Another process may be writing, so that its mark is ahead of the state that is read here.
   rocksdb::FileLock* lock = nullptr;
   const rocksdb::Status locked = rocks.env->LockFile((options.directory / "LOCK").string(), &lock);
   if (!locked.ok()) return CannotOpen(options.directory, locked);
@@ -360,12 +363,12 @@ Status RocksDb::CheckMark(const RocksDbOptions& options, const rocksdb::Options&
       status = db->Get({}, reading.meta(), ToSlice(kStateKey), &row);
       const auto state = DecodeState(row);
       if (status.ok() && state) recovered = state->revision;
-      // Without a state, the log that began with it is missing.
+      // Without a state, the write-ahead log that contained it is missing.
       readable = status.IsNotFound() || state;
     }
   }
   rocks.env->UnlockFile(lock).PermitUncheckedError();
-  // What else is wrong is found, and named, when the database is opened for writing.
+  // Any other fault is reported when the database is opened for writing.
   return readable ? CheckRevisionMark(rocks.env, options.directory, recovered) : Status();
 }
 
@@ -377,14 +380,14 @@ Status RocksDb::ReadOrInitialise(const RocksDbOptions& options) {
     any->SeekToFirst();
     rocksdb::Env* const env = db_->GetEnv();
     const bool is_heralds = env->FileExists((directory_ / kRevisionMarkFile).string()).ok();
-    // The log that began with this row is missing, and the rest with it.
+    // The write-ahead log that contained this row is missing, with all others.
     if (options.read_only && is_heralds && !any->Valid()) return Status();
     if (any->Valid() || options.read_only) {
       return Status(StatusReason::kInvalid,
                     fmt::format("{} holds a RocksDB database that is not Herald's",
                                 options.directory.string()));
     }
-    // New, or a crash came before this very write: nothing was ever written to it.
+    // It is new, or a crash prevented this first write.
     rocksdb::WriteBatch first;
     first.Put(meta(), ToSlice(kFormatKey), EncodeFormat(kFormatVersion));
     first.Put(meta(), ToSlice(kStateKey), EncodeState(state_));
@@ -407,8 +410,8 @@ Status RocksDb::ReadOrInitialise(const RocksDbOptions& options) {
   const auto state = DecodeState(row);
   if (!state) return Status(StatusReason::kCorruption, "the row \"state\" is damaged");
   state_ = *state;
-  // A store that was written by an earlier release has neither. A damaged one is as good as none:
-  // both only save work or add caution.
+  // A store of an earlier release has neither row. A damaged row is ignored: both rows only save
+  // work or add caution.
   if (db_->Get({}, meta(), ToSlice(kLifetimesKey), &row).ok()) lifetimes_ = DecodeLifetimes(row);
   if (db_->Get({}, meta(), ToSlice(kClockKey), &row).ok()) clock_ = DecodeClock(row);
   return Status();
@@ -417,7 +420,7 @@ Status RocksDb::ReadOrInitialise(const RocksDbOptions& options) {
 RocksDb::~RocksDb() {
   if (!db_) return;
   for (rocksdb::ColumnFamilyHandle* handle : handles_) {
-    // Nothing can be done about a failure here: what matters was synced when it was written.
+    // A failure here has no effect: all acknowledged writes were synced before.
     db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   }
   db_->Close().PermitUncheckedError();
@@ -429,10 +432,10 @@ std::uint64_t DirectoryBytes(const std::filesystem::path& directory) {
   for (auto file = std::filesystem::directory_iterator(directory, error);
        !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
     struct stat info{};
-    // RocksDB deletes files while we look.
+    // RocksDB may delete files during this loop.
     if (::lstat(file->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
-    // Blocks, because RocksDB reserves room for files that grow; or bytes, because not every file
-    // system counts blocks as soon as they are written.
+    // The blocks, because RocksDB preallocates files; or the bytes if these are more, because not
+    // every file system counts blocks as soon as they are written.
     constexpr std::uint64_t kBlock = 512;
     bytes += std::max(static_cast<std::uint64_t>(info.st_size),
                       static_cast<std::uint64_t>(info.st_blocks) * kBlock);

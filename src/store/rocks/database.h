@@ -17,37 +17,37 @@
 
 namespace herald::store {
 
-// Where a store is and what RocksDB may use.
+// Where a store is, and the resources that RocksDB may use.
 struct RocksDbOptions {
   std::filesystem::path directory{};
-  // Blocks, their indexes and filters share it. With the write buffers below and what RocksDB
-  // and the allocator add, a store of five million events stays below 1 GB.
+  // For blocks, their indexes and filters. With the write buffers and the overhead of RocksDB and
+  // the allocator, a store of five million events uses less than 1 GB of memory.
   std::size_t cache_bytes = 256u << 20;
-  // The sizes of files, and of all memtables together, which also bounds what is read from the log
-  // at the start.
+  // The sizes of files, and of all memtables together, which also limits how much of the
+  // write-ahead log is read at the start.
   DiskBudget budget{};
-  bool read_only = false;  // nothing is written, not even a lock is taken
-  bool create = true;      // where the directory is empty or missing
-  // Refuses a store that has lost acknowledged writes, and leaves it as it is; see
-  // revision_mark.h. Not with read_only.
+  bool read_only = false;  // writes nothing and takes no lock
+  bool create = true;      // if the directory is empty or missing
+  // Rejects a store that has lost acknowledged writes, and leaves it as it is; see
+  // revision_mark.h. Ignored with read_only.
   bool check_mark = true;
-  // Whose files those are; null: the machine's. Borrowed; for tests that let it fail.
+  // The file system; null: the machine's. Borrowed; for tests that make it fail.
   rocksdb::Env* env = nullptr;
-  // Called when RocksDB could not write in the background; from one of its threads.
+  // Called when a background write of RocksDB has failed; from one of its threads.
   std::function<void(const Status&)> on_background_error{};
   // Called when RocksDB begins a new write-ahead log; from any thread, must be quick.
   std::function<void()> on_log_rolled{};
 };
 
-// A RocksDb is an open RocksDB database with Herald's column families, of a format that this
-// program knows. It adds nothing to RocksDB but the settings, which are all here.
+// A RocksDb is an open RocksDB database with Herald's column families, in the format of this
+// program. It contains all settings of RocksDB.
 //
 // Thread-safe as RocksDB is. Closes the database when destroyed.
 class RocksDb {
  public:
-  // kServiceUnavailable where the directory is in use or cannot be written, kCorruption where
-  // files are damaged or acknowledged writes are missing, kInvalid where it is not a store or of a
-  // later format.
+  // kServiceUnavailable if the directory is in use or cannot be written, kCorruption if files are
+  // damaged or acknowledged writes are missing, kInvalid if it is not a store or has another
+  // format, kNotFound if there is no store and none may be created.
   static Result<std::unique_ptr<RocksDb>> Open(const RocksDbOptions& options);
   ~RocksDb();
   RocksDb(const RocksDb&) = delete;
@@ -64,23 +64,22 @@ class RocksDb {
 
   // As it was when the database was opened.
   const State& state() const { return state_; }
-  // The rows "lifetimes" and "clock" at that time; nothing where there are none.
+  // The rows "lifetimes" and "clock" at that time; nothing if there are none.
   const std::optional<std::uint64_t>& lifetimes() const { return lifetimes_; }
   const std::optional<ClockRecord>& clock() const { return clock_; }
 
-  // Of all files, the write-ahead log included, and those that nobody needs any more but that are
-  // still there.
+  // Size of all files, including the write-ahead log and obsolete files that are not deleted yet.
   std::uint64_t BytesOnDisk() const;
-  // Of the tables that make up the database now.
+  // Size of the tables that the database consists of now.
   std::uint64_t LiveBytes() const;
-  // Writes all memtables to files, so that the write-ahead log begins anew.
+  // Writes all memtables to files, so that a new write-ahead log begins.
   rocksdb::Status FlushAll();
 
  private:
   explicit RocksDb(std::filesystem::path directory) : directory_(std::move(directory)) {}
   Status ReadOrInitialise(const RocksDbOptions& options);
-  // Reads the directory before it is opened for writing: that would make RocksDB forget the logs
-  // that are missing, and they could not be put back.
+  // Compares the revision mark with the directory before that is opened for writing: RocksDB would
+  // then forget which logs are missing, and an operator could not put them back.
   static Status CheckMark(const RocksDbOptions& options, const rocksdb::Options& rocks,
                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
 
@@ -92,14 +91,16 @@ class RocksDb {
   std::optional<ClockRecord> clock_;
 };
 
-// The room that the files of a directory take, without those of its subdirectories.
+// The size of the files in a directory, without its subdirectories.
 std::uint64_t DirectoryBytes(const std::filesystem::path& directory);
+
+// The environment of the options, or the machine's.
+rocksdb::Env* EnvOf(const RocksDbOptions& options);
 
 // The settings that files are read with.
 rocksdb::Options MakeRocksOptions(const RocksDbOptions& options);
 
-// RocksDB's failure as ours. kCancelled: what was asked for is not in memory, and the
-// caller did not want to go to the disk for it.
+// Converts RocksDB's status: kCorruption, or kServiceUnavailable for any other error.
 Status FromRocks(const rocksdb::Status& status);
 
 inline rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }

@@ -6,26 +6,26 @@
 
 namespace herald::store {
 
-// What a cap on the size of a data directory leaves for its parts. The cap counts every file of the
-// directory, also those that are only there for a while: the write-ahead log, and the files that
-// a compaction reads while it writes their successors. So these are made small enough, and the
-// entries have to leave room for them.
+// A DiskBudget divides the size limit (cap) of a data directory among its parts. The limit includes
+// every file of the directory, also temporary ones: the write-ahead log, and the files that a
+// compaction reads while it writes their successors. So these are kept small, and the entries leave
+// room for them.
 //
-//   0 ------------------ evict_to ---- evict_above ---- refuse_above -- cap
+//   0 ------------------ evict_to ---- evict_above ---- reject_above -- cap
 //        entries                |           |                |
 //        eviction deletes down to here      |                |
 //        eviction begins -------------------'                |
-//        new entries are refused until there is room --------'
+//        new entries are rejected until there is room -------'
 //
-// Between evict_above and refuse_above clients write while room is made. Behind it only what is
-// under way is still written, so the cap holds.
+// Between evict_above and reject_above, clients write while entries are evicted. Above it, only
+// writes that are under way are completed, so the directory stays below the cap.
 //
 // A value. Immutable.
 struct DiskBudget {
-  // Below this, RocksDB's smallest useful files and its own log leave too little for entries.
+  // With less, RocksDB's smallest useful files and its log leave too little room for entries.
   static constexpr std::uint64_t kSmallestCap = 64ull << 20;
 
-  // What a store without a cap has.
+  // The defaults are those of a store without a cap.
   std::size_t write_buffer_bytes = 48u << 20;  // also the length of the write-ahead log
   std::uint64_t file_bytes = 64u << 20;        // of a table
   std::uint64_t level_base_bytes = 256u << 20;
@@ -37,10 +37,10 @@ struct DiskBudget {
 
   std::uint64_t evict_to = UINT64_MAX;
   std::uint64_t evict_above = UINT64_MAX;
-  std::uint64_t refuse_above = UINT64_MAX;
-  // The size is looked at each time that so much has been written.
-  std::uint64_t look_every = UINT64_MAX;
-  std::uint64_t max_history_bytes = UINT64_MAX;
+  std::uint64_t reject_above = UINT64_MAX;
+  // The directory is measured each time that so many bytes were written.
+  std::uint64_t measure_every = UINT64_MAX;
+  std::uint64_t max_watch_window_bytes = UINT64_MAX;
 
   DiskBudget() = default;
   // 0: no cap.
@@ -48,22 +48,22 @@ struct DiskBudget {
     if (cap == 0) return;
     write_buffer_bytes = std::min<std::size_t>(write_buffer_bytes, cap / 32);
     level_base_bytes = std::min(level_base_bytes, cap / 16);
-    // Files are cut so that each overlaps at most compaction_bytes of the next level, and a
-    // compaction takes few of them at a time. It deletes what it has read when all is written.
+    // Each file overlaps at most compaction_bytes of the next level, and a compaction reads few
+    // files at a time. It deletes the files that it has read after it has written all.
     file_bytes = std::min(file_bytes, cap / 160);
     compaction_bytes = std::min<std::uint64_t>(128u << 20, cap / 32);
     batch_bytes = std::min<std::size_t>(batch_bytes, cap / 128);
     info_log_bytes = std::min<std::size_t>(info_log_bytes, cap / 64);
     manifest_bytes = std::min<std::size_t>(manifest_bytes, cap / 256);
-    look_every = std::min<std::uint64_t>(16u << 20, cap / 128);
-    // The largest compaction is that of all new files with the first level. Beyond a few GiB it
-    // does not grow with the cap.
+    measure_every = std::min<std::uint64_t>(16u << 20, cap / 128);
+    // The largest compaction merges all new files with the first level. Above a few GiB it does
+    // not grow with the cap.
     const std::uint64_t reserve = std::min<std::uint64_t>(1ull << 30, cap * 35 / 100);
     evict_above = cap - reserve;
     evict_to = evict_above / 4 * 3;
-    refuse_above = cap - reserve * 7 / 10;
-    // History is the first to go when room is needed, and should not be most of what there is.
-    max_history_bytes = cap / 4;
+    reject_above = cap - reserve * 7 / 10;
+    // The watch window is deleted first when room is needed, so it should be the smaller part.
+    max_watch_window_bytes = cap / 4;
   }
 };
 

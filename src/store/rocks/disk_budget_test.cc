@@ -7,18 +7,19 @@
 namespace herald::store {
 namespace {
 
-TEST(DiskBudgetTest, ItsPartsFitItsCap) {
+TEST(DiskBudgetTest, ThePartsFitTheCap) {
   for (std::uint64_t cap = DiskBudget::kSmallestCap; cap < 1ull << 60; cap += cap / 3) {
     const DiskBudget budget(cap);
     EXPECT_LT(budget.evict_to, budget.evict_above) << cap;
-    EXPECT_LT(budget.evict_above, budget.refuse_above) << cap;
-    EXPECT_LT(budget.refuse_above, cap) << cap;
-    EXPECT_GE(budget.evict_to, cap * 2 / 5) << "much of it is for entries: " << cap;
-    // What may be written when the last entry was taken: the log of two sets of memtables, what
-    // was not looked at, and the output of a compaction of the first level with six new
-    // files, where four are enough to begin one. Half of the memtables are that of the values.
+    EXPECT_LT(budget.evict_above, budget.reject_above) << cap;
+    EXPECT_LT(budget.reject_above, cap) << cap;
+    EXPECT_GE(budget.evict_to, cap * 2 / 5) << "much of the cap is for entries: " << cap;
+    // What may still be written after the last entry was accepted: the log of two sets of
+    // memtables, the bytes since the last measurement, and the output of a compaction of the first
+    // level with six new files, where four are enough to start one. Half of the memtables are that
+    // of the values.
     const std::uint64_t largest = 6 * budget.write_buffer_bytes / 2 + budget.level_base_bytes;
-    EXPECT_LE(budget.refuse_above + 2 * budget.write_buffer_bytes + budget.look_every +
+    EXPECT_LE(budget.reject_above + 2 * budget.write_buffer_bytes + budget.measure_every +
                   budget.batch_bytes + std::max(largest, 3 * budget.compaction_bytes),
               cap)
         << cap;
@@ -26,12 +27,12 @@ TEST(DiskBudgetTest, ItsPartsFitItsCap) {
   }
 }
 
-TEST(DiskBudgetTest, WithoutACapThereIsAlwaysRoom) {
-  EXPECT_EQ(DiskBudget(0).refuse_above, UINT64_MAX);
-  EXPECT_EQ(DiskBudget(0).look_every, UINT64_MAX);
+TEST(DiskBudgetTest, WithoutACapNothingIsRejectedOrEvicted) {
+  EXPECT_EQ(DiskBudget(0).reject_above, UINT64_MAX);
+  EXPECT_EQ(DiskBudget(0).measure_every, UINT64_MAX);
 }
 
-TEST(DiskBudgetTest, ALargeCapChangesNoSizes) {
+TEST(DiskBudgetTest, ALargeCapLeavesTheDefaultSizes) {
   const DiskBudget large(100ull << 30);
   EXPECT_EQ(large.write_buffer_bytes, DiskBudget().write_buffer_bytes);
   EXPECT_EQ(large.file_bytes, DiskBudget().file_bytes);

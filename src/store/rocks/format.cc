@@ -31,8 +31,8 @@ std::uint64_t Fixed(std::string_view bytes) {
   return number;
 }
 
-// Reads a row from its beginning. After a read that found too little everything is 0
-// and ok() is false.
+// Reads a row from its beginning. After a read beyond its end, all results are 0 and ok() is false.
+// Thread-confined.
 class RowReader {
  public:
   explicit RowReader(std::string_view row) : rest_(row) {}
@@ -93,7 +93,7 @@ void AppendUnended(std::string_view text, std::string& out) {
   }
 }
 
-// Rows begin with four bytes for the checksum, filled in when the rest is there.
+// Rows begin with four bytes for the checksum, which is set when the rest is complete.
 std::string Sealed(std::string_view row_key, std::string row) {
   const std::uint32_t crc = Crc32c(std::string_view(row).substr(4), Crc32c(row_key));
   std::string seal;
@@ -149,7 +149,7 @@ std::string IndexKey(std::uint8_t index, std::string_view value, std::string_vie
 std::string ExpiryKey(WallTime when, Revision created) {
   std::string row;
   row.reserve(16);
-  // Nothing was written before 1970; a clock that says so must not sort behind all others.
+  // A time before 1970 is an error of the clock, and must not sort after all others.
   AppendTime(std::max(when, WallTime()), row);
   AppendFixed64(static_cast<std::uint64_t>(created), row);
   return row;
@@ -199,8 +199,9 @@ std::string_view PrefixOfVersionKey(std::string_view row) { return row.substr(0,
 
 std::string AfterVersions(std::string_view prefix) {
   std::string row(prefix);
-  ++row.back();  // the end of the key; a key that this one begins has an escaped zero there, or
-                 // more
+  // The last byte of the end of the key (00 01). A longer key that begins with this one has a
+  // larger byte there.
+  ++row.back();
   return row;
 }
 
@@ -279,7 +280,7 @@ std::string EncodeState(const State& state) {
   AppendFixed64(static_cast<std::uint64_t>(state.compacted), row);
   AppendFixed64(state.entries, row);
   AppendFixed64(state.live_bytes, row);
-  AppendFixed64(state.history_bytes, row);
+  AppendFixed64(state.watch_window_bytes, row);
   AppendTime(state.complete_since, row);
   return Sealed(kStateKey, std::move(row));
 }
@@ -292,7 +293,7 @@ std::optional<State> DecodeState(std::string_view row) {
   state.compacted = reader.ReadRevision();
   state.entries = reader.Fixed64();
   state.live_bytes = reader.Fixed64();
-  state.history_bytes = reader.Fixed64();
+  state.watch_window_bytes = reader.Fixed64();
   state.complete_since = reader.Time();
   if (!reader.done() || state.compacted > state.revision) return std::nullopt;
   return state;
@@ -345,8 +346,8 @@ std::optional<ClockRecord> DecodeClock(std::string_view row) {
 }
 
 std::uint64_t EntryBytes(std::size_t key_size, std::size_t value_size) {
-  // The key stands in the head, the version, the log and some rows of the index; the rest is
-  // revisions, times, checksums and what the index says.
+  // The key is in the head, the version, the log and some rows of the index. The rest are
+  // revisions, times, checksums and index values.
   return value_size + 4 * key_size + 200;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::string_literals;
 
-// In their order.
+// Sorted.
 const std::vector<std::string> kTexts = {
     ""s,     "\0"s,   "\0\0"s,   "\0\1"s,   "\0\xff"s,   "\1"s,
     "/a"s,   "/a\0"s, "/a\0\0"s, "/a\0\1"s, "/a\0\xff"s, "/a\0a"s + "\xff",
@@ -37,7 +37,7 @@ TEST(RocksFormatTest, SortsVersionsByKeyThenNewestFirst) {
   EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
 }
 
-TEST(RocksFormatTest, TheEndOfAKeysVersionsIsBeforeThoseOfTheNextKey) {
+TEST(RocksFormatTest, TheEndOfTheVersionsOfAKeyIsBeforeThoseOfTheNextKey) {
   for (const std::string& key : kTexts) {
     const std::string end = AfterVersions(PrefixOfVersionKey(VersionKey(key, 7)));
     EXPECT_LT(VersionKey(key, 1), end);
@@ -66,7 +66,7 @@ TEST(RocksFormatTest, SortsIndexRowsByIndexValueKeyAndRevision) {
   EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
 }
 
-TEST(RocksFormatTest, BoundsSeparateTextsAsTheTextsSort) {
+TEST(RocksFormatTest, EscapedBoundsKeepTheOrderOfStrings) {
   for (const std::string& bound : kTexts) {
     for (const std::string& text : kTexts) {
       EXPECT_EQ(VersionKey(text, 7) >= EscapedBound(bound), text >= bound);
@@ -116,7 +116,7 @@ TEST(RocksFormatTest, ReadsRowsBack) {
   EXPECT_EQ(DecodeState(EncodeState(state)), state);
 }
 
-TEST(RocksFormatTest, BelievesNoRowThatWasDamagedCutOrMoved) {
+TEST(RocksFormatTest, DetectsRowsThatWereDamagedTruncatedOrMoved) {
   const std::string key = VersionKey("/a", 5);
   const std::string row = EncodeVersion(key, {false, WallTime(), WallTime(), "some value"});
   for (std::size_t bit = 0; bit < 8 * row.size(); ++bit) {
@@ -137,7 +137,7 @@ TEST(RocksFormatTest, BelievesNoRowThatWasDamagedCutOrMoved) {
   EXPECT_FALSE(DecodeState(state));
 }
 
-TEST(RocksFormatTest, RefusesBytesThatAreNoKey) {
+TEST(RocksFormatTest, RejectsBytesThatAreNotAKey) {
   for (const std::string& row : {""s, "a"s, "\0"s, "a\0\1"s, "a\0\2"s + std::string(8, '\xff'),
                                  "a\0\1"s + std::string(7, '\xff'), std::string(30, 'a')}) {
     EXPECT_FALSE(ParseVersionKey(row));
@@ -150,7 +150,7 @@ TEST(RocksFormatTest, RefusesBytesThatAreNoKey) {
   EXPECT_FALSE(DecodeHead(std::string(8, '\0'))) << "no write has revision 0";
 }
 
-TEST(RocksFormatTest, RemembersLifetimesAndClocksAndNoticesDamage) {
+TEST(RocksFormatTest, EncodesLifetimesAndClocksAndDetectsDamage) {
   EXPECT_EQ(DecodeLifetimes(EncodeLifetimes(0x0123456789abcdefu)), 0x0123456789abcdefu);
   const ClockRecord record{.wall = WallTime(std::chrono::nanoseconds(1'767'225'600'123'456'789)),
                            .since_boot = SteadyTime(std::chrono::hours(7)),

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,101 +9,97 @@
 #include "herald/base/clock.h"
 #include "herald/base/status.h"
 #include "store/rocks/database.h"
+#include "store/rocks/key_state.h"
 #include "store/store.h"
 
 namespace herald::store {
 
 class RecentEntries;
 
-// A RocksReader finds things in the rows: the state of a key, of a range, of an index, all
-// at a revision, and the changes of the log. It decides nothing about what may be read: whether
-// a revision is still kept is the store's to know, before and after.
+// A RocksReader finds things in the rows: the state of a key, of a range or of an index at a
+// revision, and the changes of the log. It does not decide what may be read: the store checks
+// before and after whether a revision is still kept.
 //
-// What a read costs follows what it returns, and not what is kept of the past: of a key that
-// was written a thousand times a list looks at a few rows.
+// The cost of a read depends on what it returns, not on the number of old versions: for a key that
+// was written a thousand times, a list looks at a few rows.
 //
 // Thread-safe: it has no state.
 class RocksReader {
  public:
-  // How far a read may go. With `cached`, one that would have to go to the disk ends with
-  // kCancelled instead. `max_cost` is what one call of Read() may cost, see Slice.
+  // Limits of one call of Read().
   struct Effort {
-    bool cached = false;
-    std::size_t max_cost = 0;  // 0: any
-    // A read that meets a larger value ends with kCancelled. 0: any.
-    std::size_t max_value_bytes = 0;
+    bool cached = false;              // read from memory only, never from the disk
+    std::size_t max_cost = 0;         // see Slice::cost; 0: no limit
+    std::size_t max_value_bytes = 0;  // size of a value; 0: no limit
   };
 
-  // What a row costs whose value is read, and one that is only counted. (About half a
-  // microsecond each; with a filter the former is ten times that.)
+  // Cost of a row whose value is read, and of one that is only counted: about half a microsecond
+  // per unit. With a filter, a value costs ten times that.
   static constexpr std::size_t kRowCost = 8;
   static constexpr std::size_t kCountCost = 1;
-  // A value above this size costs one more for each kBytesPerCost: a filter decodes it, and the
+  // A value above this size costs one more unit per kBytesPerCost: a filter decodes it, and the
   // caller encodes it.
   static constexpr std::size_t kOrdinaryValueBytes = 1024;
   static constexpr std::size_t kBytesPerCost = 128;
 
-  // What one call of Read() has made of a query.
-  struct Slice {
-    Page page{};
-    std::optional<Place> next{};  // set where the cost was reached: goes on behind this
-    std::size_t cost = 0;
+  // Why a call of Read() ended.
+  enum class End : std::uint8_t {
+    kComplete,       // the query is answered
+    kMaxCost,        // Effort::max_cost was reached; the next call continues after `next`
+    kNotCached,      // with Effort::cached: a row is not in memory
+    kValueTooLarge,  // a value is larger than Effort::max_value_bytes
   };
-
-  // One version of a key, or none.
-  struct Standing {
-    Revision revision = 0;  // 0: the key does not exist
-    Revision created = 0;   // by which write the key came to be; 0 where nobody asked
-    Bytes value{};
-    WallTime written{};
-    WallTime expires{};
+  // Result of one call of Read(). With kNotCached and kValueTooLarge it has no page: the query has
+  // to be read again, from its beginning, with another effort.
+  struct Slice {
+    End end = End::kComplete;
+    Page page{};
+    Place next{};  // only with kMaxCost
+    std::size_t cost = 0;
   };
 
   // All are borrowed and outlive the reader.
   RocksReader(const RocksDb* rocks, const Schema* schema, const RecentEntries* recent)
       : rocks_(*rocks), schema_(*schema), recent_(*recent) {}
 
-  // Which write created a key that exists; 0: it does not.
-  Result<Revision> Head(std::string_view key, Effort effort) const;
-  // One version. kNotFound where there is none, or only that of a deletion.
-  Result<Standing> Version(std::string_view key, Revision revision, Effort effort) const;
-  // The state of a key now; without `created`, or with it for more.
-  Result<Standing> Newest(const std::string& key, Effort effort) const;
-  Result<Standing> NewestWithCreation(const std::string& key, Effort effort) const;
+  // The revision of the write that created a key; 0 if the key does not exist.
+  Result<Revision> Head(std::string_view key) const;
+  // One version of a key, without `created`. kNotFound if there is none, or it is a deletion.
+  Result<KeyState> Version(std::string_view key, Revision revision) const;
+  // The latest state of a key, without `created`; or with it, which costs one more lookup.
+  Result<KeyState> Newest(const std::string& key) const;
+  Result<KeyState> NewestWithCreation(const std::string& key) const;
+  // The same as Newest(), from memory only. Nothing if it is not there.
+  Result<std::optional<KeyState>> NewestIfCached(const std::string& key) const;
 
-  // All of one moment: with query.at 0 that is the latest revision of the page. `so_far`
-  // is what the calls before have gathered for the same query, which then begins where those
-  // stopped. Each call makes progress, however small its max_cost is.
+  // Reads the state at one revision: with query.at 0, the latest. `so_far` is the page that the
+  // calls before have gathered for the same query, which then begins where those stopped. Each
+  // call makes progress, however small its max_cost is.
   Result<Slice> Read(const Query& query, Effort effort, Page so_far = {}) const;
 
-  // Who wrote a revision. kNotFound where the log has no such row.
-  struct Logged {
+  // The row of the log for a revision. kNotFound if there is none.
+  struct LoggedWrite {
     bool deleted = false;
     WallTime written{};
     Revision previous = 0;
     std::string key{};
   };
-  Result<Logged> Log(Revision revision, Effort effort) const;
+  Result<LoggedWrite> Log(Revision revision) const;
 
-  // Changes of keys with that prefix in (after, until], at most `max`. kNotFound where the log
-  // lacks a revision of that range: it was compacted meanwhile, or the log is damaged.
+  // Changes of keys with that prefix in (after, until], at most `max`. kNotFound if the log lacks
+  // a revision of that range: it was compacted at the same time, or the log is damaged.
   Result<Watch::Batch> Changes(std::string_view prefix, Revision after, Revision until,
                                std::size_t max) const;
 
  private:
-  // Of one query: what it is about, and how far it has come.
-  class Reading;
+  class SliceBuilder;
 
-  void ReadKeys(Reading& reading) const;
-  // The rest of it, from a key on, found by the heads. REQUIRES: it is about the latest revision
-  void ReadHeads(Reading& reading, rocksdb::Iterator& versions, const std::string& from) const;
-  void ReadIndex(const Query::By& by, Reading& reading) const;
-  // The state of a key at a revision: what RecentEntries has of it, or else what is found by an
-  // iterator over the versions, which is asked for keys in their order or in any.
-  enum class Order : bool { kAscending, kAny };
-  static Result<Standing> StandingAt(rocksdb::Iterator& versions, Order order,
-                                     const std::string& key, Revision at,
-                                     std::optional<Standing> recent);
+  Result<std::optional<KeyState>> FindNewest(const std::string& key, Effort effort) const;
+  void ReadKeys(SliceBuilder& slice) const;
+  // The rest of the read, from a key on, found by the heads.
+  // REQUIRES: it reads the latest revision
+  void ReadHeads(SliceBuilder& slice, rocksdb::Iterator& versions, const std::string& from) const;
+  void ReadIndex(const Query::By& by, SliceBuilder& slice) const;
 
   const RocksDb& rocks_;
   const Schema& schema_;

@@ -10,67 +10,63 @@
 #include <vector>
 
 #include "base/thread/mutex.h"
-#include "store/rocks/reader.h"
+#include "store/rocks/key_state.h"
 #include "store/store.h"
 
 namespace herald::store {
 
-// RecentEntries remembers the state of the keys that were written last. A crash-looping
-// pod's event is written every few seconds, and each time it is read first and looked at
-// once more by the committer: lookups in RocksDB, which are most of what that costs. A list
-// finds here what it would else have to find among many old versions.
+// RecentEntries caches the states of the keys that were written last. A crash-looping pod's event
+// is written every few seconds. Each time the client reads it first, and the committer reads it
+// once more; lookups in RocksDB would be most of that cost. A list finds here what it would
+// otherwise have to find among many old versions.
 //
-// It never knows an older state than RocksDB, because the committer alone fills it:
+// It never has an older state than RocksDB, because only the committer fills it:
 //
-//   Forget() the keys of a batch  ->  the batch is written  ->  Remember() them
+//   Forget() the keys of a batch  ->  write the batch  ->  Remember() them
 //
-// In between they are read from RocksDB.
+// In between they are read from RocksDB. Deleted keys are not remembered.
 //
 // Thread-safe.
 class RecentEntries {
  public:
-  // By key. Of those that do not exist any more the revision is 0.
-  using Standings = std::unordered_map<std::string, RocksReader::Standing>;
-
   struct Limits {
-    std::size_t created = 0;    // keys that were written once
-    std::size_t rewritten = 0;  // others
-    std::size_t bytes = 0;      // of keys and values, all together
+    std::size_t created = 0;    // number of keys that were written once
+    std::size_t rewritten = 0;  // number of other keys
+    std::size_t bytes = 0;      // total size of keys and values
   };
 
   explicit RecentEntries(Limits limits) : limits_(limits) {}
 
-  // Null: not known here.
-  std::optional<RocksReader::Standing> Find(const std::string& key) const EXCLUDES(mu_) {
+  // Nothing if it is not in the cache.
+  std::optional<KeyState> Find(const std::string& key) const EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return FindLocked(key);
   }
 
-  // The same of many, in their order. Looked up one right after the other they cost half as much,
-  // because the processor waits for several places in memory at once.
-  std::vector<std::optional<RocksReader::Standing>> Find(const std::vector<Entry>& keys) const
-      EXCLUDES(mu_) {
-    std::vector<std::optional<RocksReader::Standing>> standings;
-    standings.reserve(keys.size());
+  // The same for many keys, in their order. It costs half as much as single calls, because the
+  // processor waits for several places in memory at once.
+  std::vector<std::optional<KeyState>> Find(const std::vector<Entry>& keys) const EXCLUDES(mu_) {
+    std::vector<std::optional<KeyState>> states;
+    states.reserve(keys.size());
     MutexLock lock(mu_);
-    for (const Entry& entry : keys) standings.push_back(FindLocked(entry.key));
-    return standings;
+    for (const Entry& entry : keys) states.push_back(FindLocked(entry.key));
+    return states;
   }
 
-  void Forget(const Standings& batch) EXCLUDES(mu_) {
+  void Forget(const KeyStates& batch) EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    for (const auto& [key, standing] : batch) Erase(entries_.find(key));
+    for (const auto& [key, state] : batch) Erase(entries_.find(key));
   }
 
-  void Remember(const Standings& batch) EXCLUDES(mu_) {
+  void Remember(const KeyStates& batch) EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    for (const auto& [key, standing] : batch) {
-      if (standing.revision == 0) continue;
+    for (const auto& [key, state] : batch) {
+      if (state.revision == 0) continue;
       Erase(entries_.find(key));
-      Order& order = standing.created == standing.revision ? created_ : rewritten_;
-      order.emplace_back(standing.revision, key);
-      entries_.emplace(order.back().second, standing);
-      bytes_ += BytesOf(key, standing);
+      Order& order = state.created == state.revision ? created_ : rewritten_;
+      order.emplace_back(state.revision, key);
+      entries_.emplace(order.back().second, state);
+      bytes_ += BytesOf(key, state);
     }
     while (created_.size() > limits_.created) DropOldest(created_);
     while (rewritten_.size() > limits_.rewritten) DropOldest(rewritten_);
@@ -86,16 +82,16 @@ class RecentEntries {
   }
 
  private:
-  // What was remembered, oldest first.
+  // Revisions and keys, oldest first.
   using Order = std::deque<std::pair<Revision, std::string>>;
 
-  // The keys are those in the order that the entry was remembered with.
-  using Entries = std::unordered_map<std::string_view, RocksReader::Standing>;
+  // The keys point into the Order that the entry is in.
+  using Entries = std::unordered_map<std::string_view, KeyState>;
 
-  static std::size_t BytesOf(std::string_view key, const RocksReader::Standing& standing) {
-    return key.size() + standing.value->size();
+  static std::size_t BytesOf(std::string_view key, const KeyState& state) {
+    return key.size() + state.value->size();
   }
-  std::optional<RocksReader::Standing> FindLocked(std::string_view key) const REQUIRES(mu_) {
+  std::optional<KeyState> FindLocked(std::string_view key) const REQUIRES(mu_) {
     const auto found = entries_.find(key);
     if (found == entries_.end()) return std::nullopt;
     return found->second;
@@ -108,7 +104,7 @@ class RecentEntries {
   void DropOldest(Order& order) REQUIRES(mu_) {
     const auto& [revision, key] = order.front();
     const auto found = entries_.find(key);
-    // Written again since: then it is further behind as well.
+    // If it was written again since, it is also in an order at its new revision.
     if (found != entries_.end() && found->second.revision == revision) Erase(found);
     order.pop_front();
   }

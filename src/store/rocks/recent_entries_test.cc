@@ -9,30 +9,30 @@
 namespace herald::store {
 namespace {
 
-using Keys = RecentEntries::Standings;
+using Keys = KeyStates;
 
 constexpr RecentEntries::Limits kThree{.created = 3, .rewritten = 3, .bytes = 1'000};
 
-// As it is after a write that was not the key's first one.
-RocksReader::Standing At(Revision revision, const std::string& value = "v") {
+// The state after a write that was not the first one of its key.
+KeyState At(Revision revision, const std::string& value = "v") {
   return {.revision = revision, .value = std::make_shared<const std::string>(value)};
 }
-RocksReader::Standing CreatedAt(Revision revision) {
-  RocksReader::Standing standing = At(revision);
-  standing.created = revision;
-  return standing;
+KeyState CreatedAt(Revision revision) {
+  KeyState state = At(revision);
+  state.created = revision;
+  return state;
 }
 
 Revision RevisionOf(const RecentEntries& recent, const std::string& key) {
-  const std::optional<RocksReader::Standing> found = recent.Find(key);
+  const std::optional<KeyState> found = recent.Find(key);
   return found ? found->revision : 0;
 }
 
-TEST(RecentEntriesTest, KnowsWhatWasWrittenLast) {
+TEST(RecentEntriesTest, ReturnsTheLastWrittenState) {
   RecentEntries recent(kThree);
   recent.Remember(Keys{{"a", At(1)}});
   recent.Forget(Keys{{"a", At(2)}});
-  EXPECT_FALSE(recent.Find("a")) << "while it is being written, nobody knows";
+  EXPECT_FALSE(recent.Find("a")) << "unknown while it is being written";
   recent.Remember(Keys{{"a", At(2)}, {"b", At(3)}});
   EXPECT_EQ(RevisionOf(recent, "a"), 2);
   EXPECT_EQ(RevisionOf(recent, "b"), 3);
@@ -53,7 +53,7 @@ TEST(RecentEntriesTest, FindsManyAtOnceInTheirOrder) {
   EXPECT_EQ(found[2]->revision, 1);
 }
 
-TEST(RecentEntriesTest, TheOldestGoesUnlessItWasWrittenAgain) {
+TEST(RecentEntriesTest, DropsTheOldestKeyUnlessItWasWrittenAgain) {
   RecentEntries recent(kThree);
   for (Revision revision = 1; revision <= 3; ++revision) {
     recent.Remember(Keys{{"k" + std::to_string(revision), At(revision)}});
@@ -67,7 +67,7 @@ TEST(RecentEntriesTest, TheOldestGoesUnlessItWasWrittenAgain) {
   EXPECT_EQ(RevisionOf(recent, "k5"), 5);
 }
 
-TEST(RecentEntriesTest, NewKeysDoNotDriveOutThoseThatWereWrittenAgain) {
+TEST(RecentEntriesTest, NewKeysDoNotDisplaceRewrittenKeys) {
   RecentEntries recent(kThree);
   recent.Remember(Keys{{"again", At(1)}});
   for (Revision revision = 2; revision <= 20; ++revision) {
@@ -80,26 +80,26 @@ TEST(RecentEntriesTest, NewKeysDoNotDriveOutThoseThatWereWrittenAgain) {
   for (Revision revision = 22; revision <= 30; ++revision) {
     recent.Remember(Keys{{"new" + std::to_string(revision), CreatedAt(revision)}});
   }
-  EXPECT_EQ(RevisionOf(recent, "new18"), 21) << "now it is one of them";
+  EXPECT_EQ(RevisionOf(recent, "new18"), 21) << "it was written again";
 }
 
-TEST(RecentEntriesTest, HoldsNoMoreBytesThanItMay) {
+TEST(RecentEntriesTest, KeepsNoMoreThanTheLimitOfBytes) {
   RecentEntries recent(kThree);
   const std::string large(400, 'x');
   recent.Remember(Keys{{"a", At(1, large)}});
   recent.Remember(Keys{{"b", At(2, large)}});
   recent.Remember(Keys{{"b", At(3, large)}});
-  EXPECT_EQ(RevisionOf(recent, "a"), 1) << "what was replaced does not count";
+  EXPECT_EQ(RevisionOf(recent, "a"), 1) << "a replaced value does not count";
   recent.Remember(Keys{{"c", At(4, large)}});
   EXPECT_FALSE(recent.Find("a"));
   EXPECT_EQ(RevisionOf(recent, "b"), 3);
   EXPECT_EQ(RevisionOf(recent, "c"), 4);
   recent.Remember(Keys{{"d", At(5, large + large + large)}});
   EXPECT_FALSE(recent.Find("c"));
-  EXPECT_FALSE(recent.Find("d")) << "too large by itself";
+  EXPECT_FALSE(recent.Find("d")) << "larger than the limit";
 }
 
-TEST(RecentEntriesTest, KeysThatComeAndGoLeaveNothingBehind) {
+TEST(RecentEntriesTest, CreatedAndDeletedKeysUseNoMemory) {
   RecentEntries recent(kThree);
   for (Revision revision = 1; revision <= 100; ++revision) {
     recent.Remember(Keys{{"same", At(revision)}});

@@ -16,12 +16,12 @@
 namespace herald::store {
 namespace {
 
-// "acknowledged revision 1234 crc32c 0a1b2c3d\n": readable with cat. The checksum is that of
-// everything before " crc32c ".
+// "acknowledged revision 1234 crc32c 0a1b2c3d\n": readable with cat. The checksum covers everything
+// before " crc32c ".
 constexpr std::string_view kBegin = "acknowledged revision ";
 constexpr std::string_view kSeal = " crc32c ";
 
-// Bytes; longer than any mark.
+// In bytes; longer than any mark.
 constexpr std::size_t kMaxBytes = 128;
 
 std::string Encode(Revision revision) {
@@ -34,7 +34,7 @@ std::optional<Revision> Decode(std::string_view bytes) {
   const std::string_view number = bytes.substr(kBegin.size());
   Revision revision = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), revision);
-  // Encoding it again compares all the rest.
+  // Encoding the revision again also checks the checksum and the rest.
   if (error != std::errc() || revision < 0 || Encode(revision) != bytes) return std::nullopt;
   return revision;
 }

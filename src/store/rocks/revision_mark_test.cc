@@ -37,7 +37,7 @@ class RevisionMarkTest : public testing::Test {
   const std::unique_ptr<rocksdb::Env> env_ = FaultyFileSystem::MakeEnv(&faults_);
 };
 
-TEST_F(RevisionMarkTest, ReadsWhatWasWrittenLast) {
+TEST_F(RevisionMarkTest, ReadsTheLastMark) {
   EXPECT_EQ(Read(), std::nullopt);
   for (const Revision revision :
        {Revision{0}, Revision{1}, Revision{1234567}, std::numeric_limits<Revision>::max()}) {
@@ -51,7 +51,7 @@ TEST_F(RevisionMarkTest, HasTheDocumentedFormat) {
   EXPECT_EQ(Bytes(), "acknowledged revision 1234 crc32c 25a4b668\n");
 }
 
-TEST_F(RevisionMarkTest, NoticesEveryDamagedByteAndEveryTruncation) {
+TEST_F(RevisionMarkTest, DetectsEveryDamagedByteAndEveryTruncation) {
   ASSERT_TRUE(WriteRevisionMark(env_.get(), directory_.path(), 1234).ok());
   const std::string whole = Bytes();
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -68,7 +68,7 @@ TEST_F(RevisionMarkTest, NoticesEveryDamagedByteAndEveryTruncation) {
   EXPECT_FALSE(ReadRevisionMark(env_.get(), directory_.path()));
 }
 
-TEST_F(RevisionMarkTest, KeepsTheOldMarkWhereTheNewOneCannotBeWritten) {
+TEST_F(RevisionMarkTest, KeepsTheOldMarkIfTheNewOneCannotBeWritten) {
   ASSERT_TRUE(WriteRevisionMark(env_.get(), directory_.path(), 7).ok());
   for (std::atomic<bool>* fault : {&faults_.disk_full, &faults_.read_only}) {
     *fault = true;
@@ -81,7 +81,7 @@ TEST_F(RevisionMarkTest, KeepsTheOldMarkWhereTheNewOneCannotBeWritten) {
   EXPECT_EQ(Read(), 8);
 }
 
-TEST_F(RevisionMarkTest, ComparesTheMarkWithWhatWasRecovered) {
+TEST_F(RevisionMarkTest, ComparesTheMarkWithTheRecoveredRevision) {
   EXPECT_TRUE(CheckRevisionMark(env_.get(), directory_.path(), 0).ok()) << "there is no mark";
   ASSERT_TRUE(WriteRevisionMark(env_.get(), directory_.path(), 150).ok());
   EXPECT_TRUE(CheckRevisionMark(env_.get(), directory_.path(), 150).ok());

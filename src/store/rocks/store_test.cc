@@ -89,11 +89,11 @@ class RocksStoreTest : public testing::Test {
 
 // ---- rows ----
 
-// What only the rows can show, with a store that has many versions of few keys.
+// Tests that count rows, of a store with many versions of few keys.
 class RocksRowsTest : public RocksStoreTest {
  protected:
   RocksRowsTest() {
-    options_.history = std::chrono::seconds(60);
+    options_.watch_window = std::chrono::seconds(60);
     options_.schema.index = [](std::string_view, std::string_view value) {
       return std::vector<IndexEntry>{{1, std::string(value.substr(0, 1))}, {2, "all"}};
     };
@@ -114,7 +114,7 @@ class RocksRowsTest : public RocksStoreTest {
     EXPECT_NE(revision, 0);
     return revision;
   }
-  // What is there, as key=value, at a revision.
+  // All entries at a revision, as "key=value ...".
   std::string List(Query query = {}) {
     const auto page = Read(std::move(query));
     EXPECT_TRUE(page) << page.error().ToString();
@@ -132,7 +132,7 @@ class RocksRowsTest : public RocksStoreTest {
     query.by->to = value + '\0';
     return List(std::move(query));
   }
-  // Closes the store, and opens it again with nothing in memory.
+  // Closes the store and opens it again, so that nothing is cached.
   CheckReport Reopen() {
     store_.reset();
     auto report = CheckStore(rocks_.db.directory, options_.schema);
@@ -143,7 +143,7 @@ class RocksRowsTest : public RocksStoreTest {
   }
 };
 
-TEST_F(RocksRowsTest, ListsWhatStandsAmongManyOldVersions) {
+TEST_F(RocksRowsTest, ListsTheLatestStateAmongManyOldVersions) {
   Open();
   constexpr int kKeys = 60;
   constexpr int kRounds = 30;
@@ -154,7 +154,7 @@ TEST_F(RocksRowsTest, ListsWhatStandsAmongManyOldVersions) {
     for (int i = 0; i < kKeys; ++i) {
       const std::string key = "/" + std::to_string(100 + i);
       const std::string value = std::to_string(round * kKeys + i);
-      // Some are written again and again, some once, some come and go.
+      // Some keys are written often, some once, some are created and deleted.
       if (i % 5 == 0 && round > 0) {
         state += key + "=" + std::to_string(i) + " ";
         continue;
@@ -174,7 +174,7 @@ TEST_F(RocksRowsTest, ListsWhatStandsAmongManyOldVersions) {
     if (!in_memory) Reopen();
     EXPECT_EQ(List(), states.back().second);
     for (const auto& [revision, state] : states) EXPECT_EQ(List({.at = revision}), state);
-    // In pages, of which each knows how many follow.
+    // In pages, each with the number of remaining entries.
     std::string paged;
     Query query{.limit = 7, .count_remaining = true};
     for (;;) {
@@ -193,11 +193,11 @@ TEST_F(RocksRowsTest, ListsWhatStandsAmongManyOldVersions) {
   }
 }
 
-TEST_F(RocksRowsTest, AnIndexHasARowForEachChangeOfItsValueAndNoMore) {
+TEST_F(RocksRowsTest, AnIndexHasOneRowPerChangeOfItsValue) {
   Open();
   for (const char* value : {"a1", "a2", "b3", "b4", "a5", "a6"}) ASSERT_TRUE(Put("/k", value));
-  EXPECT_EQ(Reopen().index_rows, 4u) << "a, b, a and one for all six";
-  EXPECT_EQ(ListBy(1, "a"), "/k=a6 ") << "once";
+  EXPECT_EQ(Reopen().index_rows, 4u) << "a, b, a, and one for all six versions";
+  EXPECT_EQ(ListBy(1, "a"), "/k=a6 ") << "only once";
   EXPECT_EQ(ListBy(1, "b"), "");
   EXPECT_EQ(ListBy(1, "a", 2), "/k=a2 ");
   EXPECT_EQ(ListBy(1, "a", 3), "");
@@ -208,7 +208,7 @@ TEST_F(RocksRowsTest, AnIndexHasARowForEachChangeOfItsValueAndNoMore) {
   ASSERT_TRUE(Put("/k", "c7"));
   clock_.Advance(std::chrono::seconds(31));
   store_->Maintain();
-  EXPECT_EQ(Reopen().index_rows, 3u) << "of what stood at the beginning of history, and since";
+  EXPECT_EQ(Reopen().index_rows, 3u) << "those at the start of the watch window, and later ones";
   EXPECT_EQ(ListBy(1, "a", 6), "/k=a6 ");
   EXPECT_EQ(ListBy(2, "all"), "/k=c7 ");
   Delete("/k");
@@ -219,7 +219,7 @@ TEST_F(RocksRowsTest, AnIndexHasARowForEachChangeOfItsValueAndNoMore) {
   EXPECT_EQ(ListBy(1, "a"), "/k=a9 ");
 }
 
-TEST_F(RocksRowsTest, AnEntryThatIsWrittenAgainAndAgainHasOneRowOfExpiry) {
+TEST_F(RocksRowsTest, AnEntryThatIsWrittenOftenHasOneExpiryRow) {
   Open();
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE(Put("/k", "v|100"));
@@ -237,7 +237,7 @@ TEST_F(RocksRowsTest, AnEntryThatIsWrittenAgainAndAgainHasOneRowOfExpiry) {
   EXPECT_EQ(Reopen().expiry_rows, 0u);
 }
 
-TEST_F(RocksRowsTest, AnEntryGoesAtTheTimeOfItsLastWriteBeThatEarlierOrLater) {
+TEST_F(RocksRowsTest, AnEntryExpiresByItsLastWriteWhetherEarlierOrLater) {
   struct Scenario {
     const char* name;
     std::vector<std::string> values;  // one each second; empty: a deletion
@@ -248,8 +248,8 @@ TEST_F(RocksRowsTest, AnEntryGoesAtTheTimeOfItsLastWriteBeThatEarlierOrLater) {
       {"earlier", {"v|50", "v|5"}, 5},
       {"earlier, then later", {"v|50", "v|5", "v|60"}, 60},
       {"later, then earlier", {"v|5", "v|50", "v|7"}, 7},
-      {"created anew", {"v|5", "", "v|50"}, 50},
-      {"created anew, for less", {"v|50", "", "v|5"}, 5},
+      {"created again", {"v|5", "", "v|50"}, 50},
+      {"created again, with a shorter lifetime", {"v|50", "", "v|5"}, 5},
       {"many", {"v|9", "v|5", "v|8", "v|3", "v|70", "v|20", "v|30"}, 30},
   };
   for (const Scenario& scenario : scenarios) {
@@ -271,14 +271,14 @@ TEST_F(RocksRowsTest, AnEntryGoesAtTheTimeOfItsLastWriteBeThatEarlierOrLater) {
     store_->Maintain();
     EXPECT_FALSE(Get("/k")->has_value());
     Reopen();
-    // What was left behind goes when it comes due.
+    // Rows that were left behind are deleted when they become due.
     clock_.Advance(std::chrono::seconds(100));
     store_->Maintain();
     EXPECT_EQ(Reopen().expiry_rows, 0u);
   }
 }
 
-TEST_F(RocksRowsTest, RulesThatChangeAndWritesThatFollowAgreeOnTheTime) {
+TEST_F(RocksRowsTest, AWriteAfterAChangeOfRulesExpiresByTheNewRules) {
   std::atomic<int> seconds = 10;
   options_.schema.lifetime = [&seconds](std::string_view, std::string_view) {
     return std::chrono::seconds(seconds.load());
@@ -290,7 +290,7 @@ TEST_F(RocksRowsTest, RulesThatChangeAndWritesThatFollowAgreeOnTheTime) {
   store_->RefreshLifetimes();
   clock_.Advance(std::chrono::seconds(15));
   store_->Maintain();
-  EXPECT_EQ(List(), "/a=1 /b=1 ") << "the new rule counts";
+  EXPECT_EQ(List(), "/a=1 /b=1 ") << "the new rule applies";
   seconds = 20;
   ASSERT_TRUE(Put("/b", "2"));
   store_->RefreshLifetimes();
@@ -303,7 +303,7 @@ TEST_F(RocksRowsTest, RulesThatChangeAndWritesThatFollowAgreeOnTheTime) {
   EXPECT_EQ(List(), "");
 }
 
-TEST_F(RocksRowsTest, AnEntryThatIsWrittenWhileItIsFoundDueStillGoesAtItsTime) {
+TEST_F(RocksRowsTest, AnEntryThatIsWrittenWhileItExpiresStillExpiresAtItsTime) {
   int seconds = 100;
   std::function<void()> at_the_look;
   options_.schema.lifetime = [&](std::string_view, std::string_view) {
@@ -312,13 +312,13 @@ TEST_F(RocksRowsTest, AnEntryThatIsWrittenWhileItIsFoundDueStillGoesAtItsTime) {
     return lifetime;
   };
   Open();
-  store_->Maintain();  // so that the look below is that of expiry
+  store_->Maintain();  // so that the next call of the schema is by expiry
   ASSERT_TRUE(Put("/k", "0"));
   clock_.Advance(std::chrono::seconds(50));
   ASSERT_TRUE(Put("/k", "1"));
   clock_.Advance(std::chrono::seconds(51));
-  // Its row comes due, and by the rule of now so does the entry. When that has been found it is
-  // written, by another rule, and relies on the row.
+  // Its row becomes due and, by the current rule, the entry as well. After that was found, the
+  // entry is written under another rule, and relies on the row.
   seconds = 5;
   at_the_look = [&] {
     seconds = 200;
@@ -338,8 +338,8 @@ TEST_F(RocksRowsTest, AnEntryThatIsWrittenWhileItIsFoundDueStillGoesAtItsTime) {
 
 class RocksLogTest : public RocksRowsTest {
  protected:
-  // More revisions than the hub keeps while nobody watches, so that a watch from the first one has
-  // to read the log. The last one deletes the only key.
+  // More revisions than the hub keeps without watches, so that a watch from the first one has to
+  // read the log. The last one deletes the only key.
   void FillLog() {
     for (int i = 0; i < 1'100; ++i) {
       const auto written = Put("/k", "v");
@@ -349,7 +349,7 @@ class RocksLogTest : public RocksRowsTest {
   }
 };
 
-TEST_F(RocksLogTest, ExpiresAWatchWhoseLogIsCompactedAwayWhileItIsRead) {
+TEST_F(RocksLogTest, ExpiresAWatchWhoseLogIsCompactedDuringTheRead) {
   std::atomic<bool> compact = false;
   rocks_.at_step = [&](std::string_view step) {
     if (step == "before log read" && compact.exchange(false)) store_->Maintain();
@@ -365,7 +365,7 @@ TEST_F(RocksLogTest, ExpiresAWatchWhoseLogIsCompactedAwayWhileItIsRead) {
   EXPECT_EQ(store_->Stats().compacted, store_->Stats().revision) << "no row of the log is left";
 }
 
-TEST_F(RocksLogTest, EndsAWatchWhereTheLastRowsOfTheLogAreMissing) {
+TEST_F(RocksLogTest, EndsAWatchIfTheLastRowsOfTheLogAreMissing) {
   Open();
   FillLog();
   const Revision last = store_->Stats().revision;
@@ -399,7 +399,7 @@ class RocksRulesTest : public RocksStoreTest {
     options_.schema.lifetime_rules = [this] { return static_cast<std::uint64_t>(seconds_.load()); };
   }
 
-  // Which rules the store on disk says that all its entries follow; 0: it does not say.
+  // The rules that all entries of the store on disk follow; 0: there is no such row.
   std::uint64_t RulesOnDisk() {
     store_.reset();
     RocksDbOptions db = rocks_.db;
@@ -416,7 +416,7 @@ class RocksRulesTest : public RocksStoreTest {
 TEST_F(RocksRulesTest, RemembersTheRulesOnlyWhileAllEntriesFollowThem) {
   Open();
   ASSERT_TRUE(Put("/a", "1"));
-  EXPECT_EQ(RulesOnDisk(), 0u) << "nobody has looked at all of them";
+  EXPECT_EQ(RulesOnDisk(), 0u) << "no refresh has run";
   Open();
   store_->Maintain();
   EXPECT_EQ(RulesOnDisk(), 1000u);
@@ -426,18 +426,18 @@ TEST_F(RocksRulesTest, RemembersTheRulesOnlyWhileAllEntriesFollowThem) {
   Open();
   seconds_ = 2000;
   ASSERT_TRUE(Put("/c", "1"));
-  EXPECT_EQ(RulesOnDisk(), 0u) << "one of them follows others";
+  EXPECT_EQ(RulesOnDisk(), 0u) << "one entry follows other rules";
   Open();
   store_->Maintain();
   EXPECT_EQ(RulesOnDisk(), 2000u);
 }
 
-TEST_F(RocksRulesTest, AnEntryOfRulesThatWereTakenBackGoesAtTheTimeOfTheOldOnes) {
+TEST_F(RocksRulesTest, AnEntryWrittenUnderRulesThatWereRevertedExpiresByTheOldRules) {
   Open();
   store_->Maintain();
   seconds_ = 5000;
   ASSERT_TRUE(Put("/a", "1"));
-  // The process ends before it has refreshed, and its successor has the old rules.
+  // The process ends before a refresh, and the next one has the old rules.
   store_.reset();
   seconds_ = 1000;
   Open();
@@ -454,7 +454,7 @@ TEST_F(RocksRulesTest, ARefreshThatWasInterruptedIsDoneAgain) {
   clock_.Advance(std::chrono::seconds(100));
   seconds_ = 50;
   store_->RefreshLifetimes();
-  // The disk fails when the first entry is looked at, and the process ends.
+  // The disk fails when the first entry is refreshed, and the process ends.
   at_lifetime_ = [this] { faults_.read_only = true; };
   store_->Maintain();
   at_lifetime_ = nullptr;
@@ -462,19 +462,19 @@ TEST_F(RocksRulesTest, ARefreshThatWasInterruptedIsDoneAgain) {
   faults_.read_only = false;
   EXPECT_EQ(RulesOnDisk(), 0u);
   Open();
-  EXPECT_EQ(Read({})->entries.size(), 10u) << "so it was interrupted";
+  EXPECT_EQ(Read({})->entries.size(), 10u) << "the refresh was interrupted";
   store_->Maintain();
   EXPECT_EQ(Read({})->entries.size(), 0u);
   EXPECT_EQ(RulesOnDisk(), 50u);
 }
 
-TEST_F(RocksRulesTest, AWriteByOldRulesDuringARefreshIsFoundByTheNextOne) {
+TEST_F(RocksRulesTest, AWriteByOldRulesDuringARefreshCausesAnotherRefresh) {
   Open();
   ASSERT_TRUE(Put("/b", "1"));
   store_->Maintain();
   seconds_ = 50;
   store_->RefreshLifetimes();
-  // Its lifetime was asked for before the rules changed, and it is written behind the scan.
+  // Its lifetime is computed before the rules change, and it is written after the scan has passed.
   at_lifetime_ = [this] {
     at_lifetime_ = nullptr;
     seconds_ = 1000;
@@ -492,7 +492,7 @@ TEST_F(RocksRulesTest, AWriteByOldRulesDuringARefreshIsFoundByTheNextOne) {
   EXPECT_EQ(Read({})->entries.size(), 0u);
 }
 
-TEST_F(RocksStoreTest, RefusesADirectoryThatAnotherStoreHas) {
+TEST_F(RocksStoreTest, RejectsADirectoryThatAnotherStoreHasOpen) {
   Open();
   const auto second = TryOpen();
   ASSERT_FALSE(second);
@@ -501,17 +501,17 @@ TEST_F(RocksStoreTest, RefusesADirectoryThatAnotherStoreHas) {
             "the data directory " + rocks_.db.directory.string() + " is in use by another process");
 }
 
-TEST_F(RocksStoreTest, RefusesADirectoryOfSomethingElse) {
+TEST_F(RocksStoreTest, RejectsADirectoryWithOtherFiles) {
   std::filesystem::create_directories(rocks_.db.directory);
   std::ofstream(rocks_.db.directory / "thesis.txt") << "chapter 1";
   const auto store = TryOpen();
   ASSERT_FALSE(store);
-  EXPECT_EQ(store.error().message(),
-            "the directory " + rocks_.db.directory.string() + " is not empty and holds no store");
+  EXPECT_EQ(store.error().message(), "the directory " + rocks_.db.directory.string() +
+                                         " is not empty and contains no store");
   EXPECT_FALSE(std::filesystem::exists(rocks_.db.directory / "CURRENT"));
 }
 
-TEST_F(RocksStoreTest, RefusesARocksDbDatabaseThatIsNotHeralds) {
+TEST_F(RocksStoreTest, RejectsARocksDbDatabaseThatIsNotHeralds) {
   rocksdb::Options options;
   options.create_if_missing = true;
   rocksdb::DB* db = nullptr;
@@ -523,7 +523,7 @@ TEST_F(RocksStoreTest, RefusesARocksDbDatabaseThatIsNotHeralds) {
   EXPECT_TRUE(store.error().Is(StatusReason::kInvalid)) << store.error().ToString();
 }
 
-TEST_F(RocksStoreTest, RefusesALaterFormatAndSaysWhich) {
+TEST_F(RocksStoreTest, RejectsALaterFormatAndNamesIt) {
   Open();
   store_.reset();
   {
@@ -539,7 +539,7 @@ TEST_F(RocksStoreTest, RefusesALaterFormatAndSaysWhich) {
       << store.error().message();
 }
 
-TEST_F(RocksStoreTest, SaysThatADirectoryCannotBeMade) {
+TEST_F(RocksStoreTest, ReportsADirectoryThatCannotBeCreated) {
   std::ofstream(directory_.path() / "file") << "";
   rocks_.db.directory = directory_.path() / "file" / "store";
   const auto store = TryOpen();
@@ -547,10 +547,10 @@ TEST_F(RocksStoreTest, SaysThatADirectoryCannotBeMade) {
   EXPECT_TRUE(store.error().Is(StatusReason::kServiceUnavailable)) << store.error().ToString();
 }
 
-// ---- a cap on the size ----
+// ---- the size limit ----
 
-// Clients that write as fast as they can, far more than fits.
-TEST_F(RocksStoreTest, KeepsTheWholeDirectoryWithinItsCapWhateverIsWritten) {
+// Clients write as fast as they can, far more than fits.
+TEST_F(RocksStoreTest, KeepsTheWholeDirectoryWithinItsSizeLimit) {
   options_.background = true;
   options_.max_bytes = DiskBudget::kSmallestCap;
   std::atomic<std::uint64_t> peak = 0;
@@ -567,7 +567,7 @@ TEST_F(RocksStoreTest, KeepsTheWholeDirectoryWithinItsCapWhateverIsWritten) {
   while (noise.size() < 1u << 20) noise += static_cast<char>(random.Next());
   constexpr int kBatch = 256;
   constexpr std::size_t kValue = 4'000;
-  std::uint64_t refused = 0;
+  std::uint64_t rejected = 0;
   std::uint64_t written = 0;
   while (written < 2 * options_.max_bytes) {
     struct Outcome {
@@ -593,8 +593,8 @@ TEST_F(RocksStoreTest, KeepsTheWholeDirectoryWithinItsCapWhateverIsWritten) {
     outcome.all.get_future().wait();
     written += static_cast<std::uint64_t>(outcome.committed) * kValue;
     if (outcome.committed < kBatch) {
-      ++refused;
-      store_->Maintain();  // which waits for the one that makes room already
+      ++rejected;
+      store_->Maintain();  // waits for the one that evicts already
     }
     look();
   }
@@ -602,14 +602,15 @@ TEST_F(RocksStoreTest, KeepsTheWholeDirectoryWithinItsCapWhateverIsWritten) {
   EXPECT_TRUE(store_->Health().ok());
   const StoreStats stats = store_->Stats();
   EXPECT_GT(stats.evicted, 0u);
-  EXPECT_GT(stats.entries * kValue, options_.max_bytes / 3) << "and most of it is used";
+  EXPECT_GT(stats.entries * kValue, options_.max_bytes / 3)
+      << "much of the directory is used for entries";
   RecordProperty("peak_bytes", std::to_string(peak));
-  RecordProperty("batches_refused", std::to_string(refused));
-  store_.reset();  // which may call at_step until its end
+  RecordProperty("batches_rejected", std::to_string(rejected));
+  store_.reset();  // may call at_step until it is destroyed
   rocks_.at_step = nullptr;
 }
 
-TEST_F(RocksStoreTest, TakesDeletionsWhereThereIsNoRoomForEntries) {
+TEST_F(RocksStoreTest, AcceptsDeletionsWhileTheDirectoryIsFull) {
   options_.max_bytes = 2'000'000;
   Open();
   Random random(11);
@@ -632,7 +633,7 @@ TEST_F(RocksStoreTest, TakesDeletionsWhereThereIsNoRoomForEntries) {
     deleted.set_value(written && written->committed);
   });
   EXPECT_TRUE(deleted.get_future().get());
-  EXPECT_TRUE(store_->Health().ok()) << "it works";
+  EXPECT_TRUE(store_->Health().ok()) << "the store works";
   store_->Maintain();
   EXPECT_TRUE(Put("/more", noise()));
 }
@@ -650,18 +651,19 @@ INSTANTIATE_TEST_SUITE_P(Disk, RocksStoreFaultTest, testing::Bool(),
                            return std::string(param.param ? "Full" : "ReadOnly");
                          });
 
-TEST_P(RocksStoreFaultTest, RefusesWritesAndGoesOnReadingUntilTheDiskWorksAgain) {
+TEST_P(RocksStoreFaultTest, RejectsWritesAndContinuesReadingUntilTheDiskWorksAgain) {
   Open();
   auto watch = std::make_unique<SuiteWatch>(*store_, "/", 0);
   ASSERT_TRUE(Put("/before", "1"));
   EXPECT_TRUE(store_->Health().ok());
 
   fault() = true;
-  const auto refused = Put("/during", "2");
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().Is(StatusReason::kServiceUnavailable)) << refused.error().ToString();
+  const auto rejected = Put("/during", "2");
+  ASSERT_FALSE(rejected);
+  EXPECT_TRUE(rejected.error().Is(StatusReason::kServiceUnavailable))
+      << rejected.error().ToString();
   EXPECT_FALSE(store_->Health().ok());
-  EXPECT_FALSE(Put("/during", "2")) << "and so is the next one";
+  EXPECT_FALSE(Put("/during", "2")) << "the next one is rejected, too";
 
   EXPECT_TRUE(Get("/before")->has_value());
   EXPECT_EQ(Read({})->entries.size(), 1u);
@@ -675,20 +677,20 @@ TEST_P(RocksStoreFaultTest, RefusesWritesAndGoesOnReadingUntilTheDiskWorksAgain)
   EXPECT_TRUE(store_->Health().ok()) << store_->Health().ToString();
   const auto after = Put("/after", "3");
   ASSERT_TRUE(after) << after.error().ToString();
-  EXPECT_EQ(after->revision, 2) << "a refused write leaves no gap";
+  EXPECT_EQ(after->revision, 2) << "a rejected write leaves no gap";
   const auto changes = watch->Take(2);
   ASSERT_EQ(changes.size(), 2u);
   EXPECT_EQ(changes[1]->key(), "/after");
   watch.reset();
 
-  // What was acknowledged after the failure is not behind a torn record of the log.
+  // Writes that were acknowledged after the failure are not after an incomplete record of the log.
   Open();
   EXPECT_TRUE(Get("/before")->has_value());
   EXPECT_TRUE(Get("/after")->has_value());
   EXPECT_FALSE(Get("/during")->has_value());
 }
 
-TEST_P(RocksStoreFaultTest, SurvivesManyFailuresWithAllThatWasAcknowledged) {
+TEST_P(RocksStoreFaultTest, KeepsAllAcknowledgedWritesThroughManyFailures) {
   Open();
   std::vector<std::pair<std::string, Revision>> acknowledged;
   for (int round = 0; round < 8; ++round) {
@@ -714,7 +716,7 @@ TEST_P(RocksStoreFaultTest, SurvivesManyFailuresWithAllThatWasAcknowledged) {
   }
 }
 
-// What a test of two threads waits for.
+// Lets one thread of a test wait for another.
 class Event {
  public:
   void Set() { promise_.set_value(); }
@@ -725,15 +727,15 @@ class Event {
   std::future<void> future_ = promise_.get_future();
 };
 
-// A write that was queued before an outage meets the store when the database is open again, but
-// its health does not say so yet, and then does.
-TEST_F(RocksStoreTest, FailsAWriteThatIsRefusedWhileTheStoreRecovers) {
+// A write that was queued before an outage is executed when the database is open again, but before
+// Health() reports it.
+TEST_F(RocksStoreTest, FailsAWriteThatIsRejectedWhileTheStoreRecovers) {
   Event reopened;
-  Event refused;
+  Event rejected;
   Event recovered;
   std::promise<Result<Written>> second;
   std::thread maintenance;
-  bool fail = false;  // the committer's own
+  bool fail = false;  // used by the committer's thread only
   rocks_.db.env = env_.get();
   rocks_.log = [&](const LogEntry& entry) {
     if (entry.message == "the store can write again") recovered.Set();
@@ -745,9 +747,9 @@ TEST_F(RocksStoreTest, FailsAWriteThatIsRefusedWhileTheStoreRecovers) {
       faults_.read_only = true;
     } else if (step == "reopened") {
       reopened.Set();
-      refused.Wait();
-    } else if (step == "refused") {
-      refused.Set();
+      rejected.Wait();
+    } else if (step == "rejected") {
+      rejected.Set();
       recovered.Wait();
     }
   };
@@ -771,13 +773,13 @@ TEST_F(RocksStoreTest, FailsAWriteThatIsRefusedWhileTheStoreRecovers) {
   EXPECT_FALSE(written);
 }
 
-// The database fails in the background when a batch is written, but nobody knows of the batch yet.
-TEST_F(RocksStoreTest, ReopensOnlyWhenABatchThatWasWrittenIsPublished) {
+// The database fails in the background when a batch is written but not yet published.
+TEST_F(RocksStoreTest, ReopensOnlyAfterAWrittenBatchIsPublished) {
   std::promise<void> unhealthy;
-  std::promise<void> reopening;  // or waiting to do so
+  std::promise<void> reopening;  // or waits to reopen
   std::atomic<bool> reached = false;
   std::thread maintenance;
-  bool fail = false;  // the committer's own
+  bool fail = false;  // used by the committer's thread only
   rocks_.db.env = env_.get();
   rocks_.log = [&](const LogEntry& entry) {
     if (entry.message == "the store cannot write") unhealthy.set_value();
@@ -785,7 +787,7 @@ TEST_F(RocksStoreTest, ReopensOnlyWhenABatchThatWasWrittenIsPublished) {
   rocks_.at_step = [&](std::string_view step) {
     if (step == "committed" && std::exchange(fail, false)) {
       faults_.read_only = true;
-      EXPECT_FALSE(store_->Backup(directory_.path() / "backup").ok()) << "it flushes";
+      EXPECT_FALSE(store_->Backup(directory_.path() / "backup").ok()) << "a backup flushes";
       unhealthy.get_future().wait();
       faults_.read_only = false;
       maintenance = std::thread([&] { store_->Maintain(); });
@@ -812,7 +814,7 @@ TEST_F(RocksStoreTest, ReopensOnlyWhenABatchThatWasWrittenIsPublished) {
   EXPECT_TRUE(Get("/during")->has_value());
 }
 
-TEST_F(RocksStoreTest, FailsAtTheStartOfADiskThatIsFullAndWorksLater) {
+TEST_F(RocksStoreTest, FailsToOpenOnAFullDiskAndWorksLater) {
   rocks_.db.env = env_.get();
   faults_.disk_full = true;
   const auto store = TryOpen();
@@ -825,7 +827,7 @@ TEST_F(RocksStoreTest, FailsAtTheStartOfADiskThatIsFullAndWorksLater) {
 
 // ---- damage ----
 
-// Changes one byte in the middle of each file that ends so; returns their names.
+// Changes one byte in the middle of each file with that ending. Returns the names of the files.
 std::vector<std::string> Damage(const std::filesystem::path& directory, const std::string& ending,
                                 const std::string& inside) {
   std::vector<std::string> damaged;
@@ -842,7 +844,7 @@ std::vector<std::string> Damage(const std::filesystem::path& directory, const st
   return damaged;
 }
 
-// Nothing of which a compression could make something else.
+// A value that cannot be compressed, so that it is in the file as it is.
 std::string Noise() {
   Random random(99);
   std::string bytes;
@@ -850,10 +852,10 @@ std::string Noise() {
   return bytes;
 }
 
-TEST_F(RocksStoreTest, NeverServesWhatADamagedFileSays) {
+TEST_F(RocksStoreTest, NeverReturnsDataOfADamagedFile) {
   Open();
   ASSERT_TRUE(Put("/damaged", Noise()));
-  Open();  // what was written is now in a table file
+  Open();  // the entry is in a table file now
   store_.reset();
   const auto files = Damage(rocks_.db.directory, ".sst", Noise().substr(1'000, 40));
   ASSERT_EQ(files.size(), 1u);
@@ -868,9 +870,9 @@ TEST_F(RocksStoreTest, NeverServesWhatADamagedFileSays) {
   EXPECT_TRUE(page.error().Is(StatusReason::kCorruption)) << page.error().ToString();
 }
 
-TEST_F(RocksStoreTest, RefusesToOpenALogThatIsDamagedInTheMiddle) {
+TEST_F(RocksStoreTest, DoesNotOpenALogThatIsDamagedInTheMiddle) {
   {
-    // A process that was killed leaves its write-ahead log behind.
+    // A process that is killed leaves its write-ahead log.
     Open();
     ASSERT_TRUE(Put("/a", "first"));
     ASSERT_TRUE(Put("/b", Noise()));
@@ -882,13 +884,13 @@ TEST_F(RocksStoreTest, RefusesToOpenALogThatIsDamagedInTheMiddle) {
   const auto files = Damage(rocks_.db.directory, ".log", Noise().substr(1'000, 40));
   ASSERT_EQ(files.size(), 1u);
   const auto store = TryOpen();
-  ASSERT_FALSE(store) << "acknowledged writes would be missing without a word";
+  ASSERT_FALSE(store) << "acknowledged writes would be silently missing";
   EXPECT_TRUE(store.error().Is(StatusReason::kCorruption)) << store.error().ToString();
   EXPECT_NE(store.error().message().find(files[0]), std::string::npos)
       << "names the file: " << store.error().message();
 }
 
-TEST_F(RocksStoreTest, OpensALogWhoseLastRecordIsTorn) {
+TEST_F(RocksStoreTest, OpensALogWithAnIncompleteLastRecord) {
   Open();
   ASSERT_TRUE(Put("/a", "first"));
   ASSERT_TRUE(Put("/b", Noise()));
@@ -905,7 +907,7 @@ TEST_F(RocksStoreTest, OpensALogWhoseLastRecordIsTorn) {
   EXPECT_FALSE(Get("/b")->has_value()) << "its write was never acknowledged";
 }
 
-TEST_F(RocksStoreTest, NoticesARowThatStandsUnderAnotherKey) {
+TEST_F(RocksStoreTest, DetectsARowThatIsStoredUnderAnotherKey) {
   Open();
   ASSERT_TRUE(Put("/a", "of a"));
   ASSERT_TRUE(Put("/b", "of b"));
@@ -937,7 +939,7 @@ class RocksMarkTest : public RocksStoreTest {
   }
 };
 
-TEST_F(RocksMarkTest, MaintenanceMarksWhatWasAcknowledged) {
+TEST_F(RocksMarkTest, MaintenanceMarksTheLatestAcknowledgedRevision) {
   Open();
   ASSERT_TRUE(Put("/a", "1"));
   EXPECT_EQ(Mark(), 0);
@@ -945,23 +947,23 @@ TEST_F(RocksMarkTest, MaintenanceMarksWhatWasAcknowledged) {
   EXPECT_EQ(Mark(), 1);
   ASSERT_TRUE(Put("/a", "2"));
   store_.reset();
-  EXPECT_EQ(Mark(), 2) << "a store that is closed marks all";
+  EXPECT_EQ(Mark(), 2) << "closing the store marks the latest revision";
 }
 
-TEST_F(RocksMarkTest, TheCommitterMarksWhenALogIsRolled) {
+TEST_F(RocksMarkTest, TheCommitterMarksWhenANewLogBegins) {
   rocks_.db.budget.write_buffer_bytes = 1u << 20;
   Open();
   for (int i = 0; i < 40; ++i) ASSERT_TRUE(Put("/" + std::to_string(i), std::string(100'000, 'x')));
   ASSERT_TRUE(Put("/last", "x"));
-  EXPECT_GT(Mark(), 0) << "no maintenance ran";
+  EXPECT_GT(Mark(), 0) << "marked without maintenance";
 }
 
-TEST_F(RocksMarkTest, TheCommitterMarksWhereMaintenanceIsBusy) {
+TEST_F(RocksMarkTest, TheCommitterMarksWhileMaintenanceIsBusy) {
   Open();
   ASSERT_TRUE(Put("/a", "1"));
   clock_.Advance(std::chrono::seconds(5));
   ASSERT_TRUE(Put("/b", "2"));
-  // The mark follows the completion of its write, and precedes the next one.
+  // The mark is written after the completion of its write, and before the next write.
   ASSERT_TRUE(Put("/c", "3"));
   EXPECT_EQ(Mark(), 2);
 }
@@ -970,7 +972,7 @@ TEST_F(RocksMarkTest, AMarkThatCannotBeWrittenIsLoggedOnceAndWrittenLater) {
   std::vector<std::string> log;
   rocks_.log = [&log](const LogEntry& entry) { log.emplace_back(entry.message); };
   Open();
-  store_->Maintain();  // so that the mark is all that it wants to write below
+  store_->Maintain();  // so that the mark is the only thing to write below
   ASSERT_TRUE(Put("/a", "1"));
   faults_.read_only = true;
   for (int i = 0; i < 3; ++i) store_->Maintain();
@@ -981,7 +983,7 @@ TEST_F(RocksMarkTest, AMarkThatCannotBeWrittenIsLoggedOnceAndWrittenLater) {
   EXPECT_EQ(Mark(), 1);
 }
 
-TEST_F(RocksMarkTest, MarksWhatWasFoundAfterAFailure) {
+TEST_F(RocksMarkTest, MarksTheRecoveredRevisionAfterAFailure) {
   Open();
   ASSERT_TRUE(Put("/a", "1"));
   faults_.disk_full = true;
@@ -991,7 +993,7 @@ TEST_F(RocksMarkTest, MarksWhatWasFoundAfterAFailure) {
   faults_.disk_full = false;
   store_->Maintain();
   ASSERT_TRUE(store_->Health().ok());
-  EXPECT_EQ(Mark(), 1) << "what was never acknowledged is not marked";
+  EXPECT_EQ(Mark(), 1) << "a write that was not acknowledged is not marked";
 }
 
 // ---- slices ----
@@ -1024,7 +1026,7 @@ TEST_F(RocksReadTest, AShortReadDoesNotWaitForALongOneOfAnotherFlow) {
   Query other;
   other.flow = 2;
   other.limit = 1;
-  other.background = true;  // so that it is not answered by the thread that asks
+  other.background = true;  // so that it does not run on the calling thread
   Query all;
   all.flow = 1;
   all.background = true;
@@ -1074,7 +1076,7 @@ TEST_F(RocksReadTest, ReadsLargeValuesOnThePool) {
   }
 }
 
-TEST_F(RocksReadTest, ALongReadShowsOneMoment) {
+TEST_F(RocksReadTest, ALongReadReturnsOneRevision) {
   rocks_.read_threads = 1;
   Open();
   Fill(3'000);
@@ -1082,7 +1084,7 @@ TEST_F(RocksReadTest, ALongReadShowsOneMoment) {
   Query all;
   all.filter = [&](const Entry&) {
     if (++seen == 1'000) {
-      // Between two slices or within one: it must not matter.
+      // Writes between two slices or within one must not be seen.
       std::latch written(2);
       for (const char* key : {"/k12999", "/k12000a"}) {
         store_->Commit({.key = key, .value = std::make_shared<const std::string>("new")},
@@ -1116,7 +1118,7 @@ TEST_F(RocksReadTest, StopsBetweenSlicesWhenItIsCancelled) {
   EXPECT_LT(seen, 3'000);
 }
 
-TEST_F(RocksReadTest, DoesNotCountMoreThanSoMany) {
+TEST_F(RocksReadTest, StopsCountingRemainingEntriesAtTheLimit) {
   Open();
   Fill(static_cast<int>(Query::kMaxCounted) + 11);
   for (const Revision at : {Revision{0}, store_->Stats().revision}) {
@@ -1135,8 +1137,8 @@ TEST_F(RocksReadTest, DoesNotCountMoreThanSoMany) {
 
 // ---- threads ----
 
-TEST_F(RocksStoreTest, AnswersLongAndShortReadsWhileItWritesAndCompacts) {
-  options_.history = std::chrono::seconds(0);
+TEST_F(RocksStoreTest, CompletesLongAndShortReadsWhileItWritesAndCompacts) {
+  options_.watch_window = std::chrono::seconds(0);
   options_.schema.index = [](std::string_view, std::string_view value) {
     return std::vector<IndexEntry>{{1, std::string(value)}};
   };

@@ -1,4 +1,4 @@
-// What crash_writer writes and crash_test reads with.
+// The store options that crash_writer and crash_test share.
 #pragma once
 
 #include <chrono>
@@ -13,9 +13,9 @@ namespace herald::store {
 inline StoreOptions MakeCrashOptions() {
   StoreOptions options;
   options.background = false;
-  // Short enough that compaction runs all the time, long enough that some history is left.
-  options.history = std::chrono::seconds(1);
-  options.max_history_bytes = 2u << 20;
+  // Short enough that compaction runs continuously, long enough that some old versions are left.
+  options.watch_window = std::chrono::seconds(1);
+  options.max_watch_window_bytes = 2u << 20;
   options.schema.index = [](std::string_view key, std::string_view value) {
     return std::vector<IndexEntry>{{1, std::string(value.substr(0, value.find('|')))},
                                    {2, std::string(key.substr(0, key.rfind('/')))}};

@@ -1,10 +1,10 @@
-// Writes to a store until it is killed, by itself at a given point or by its parent, and tells on
-// stdout what it is about to do and what was acknowledged. crash_test runs it.
+// Writes to a store until it is killed, by itself at a given point or by its parent. Prints to
+// stdout each write before it starts and when it is acknowledged. crash_test runs it.
 //
 //   crash_writer <directory> <seed> <ack|before write|written|published|file> <count> <power>
 //
-// kills itself at the count-th such point; with "ack" never. With power = 1, what was not synced
-// is lost, as when the power fails.
+// It kills itself at the count-th such point; with "ack" never. With power = 1, writes that were
+// not synced are lost, as in a power failure.
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@
 namespace herald::store {
 namespace {
 
-// How many keys there are, each with one write under way at any time.
+// Number of writers; each has one write under way at any time.
 constexpr int kWriters = 16;
 
 class CrashWriter {
@@ -41,14 +41,14 @@ class CrashWriter {
     RocksStoreOptions rocks;
     rocks.db.directory = directory;
     rocks.db.env = env.get();
-    // So small that tables are written and merged all the time.
+    // So small that tables are written and merged continuously.
     rocks.db.budget.write_buffer_bytes = 1u << 20;
     rocks.at_step = [this](std::string_view step) { Reach(step); };
     auto store = RocksStore::Open(MakeCrashOptions(), rocks);
     HERALD_CHECK(store.has_value(), store ? "" : store.error().ToString());
     store_ = std::move(*store);
     for (int i = 0; i < kWriters; ++i) SendNext(i);
-    // Expires, compacts and evicts beside the writes.
+    // Expires and compacts concurrently with the writes.
     for (;;) store_->Maintain();
   }
 
@@ -61,8 +61,8 @@ class CrashWriter {
     }
   }
 
-  static void Say(const std::string& line) {
-    // One write(2) each: what was said is with the parent, whatever happens next.
+  static void Print(const std::string& line) {
+    // One write(2) per line, so that the parent gets it even if this process is killed next.
     HERALD_CHECK(::write(STDOUT_FILENO, line.data(), line.size()) ==
                  static_cast<ssize_t>(line.size()));
   }
@@ -83,11 +83,11 @@ class CrashWriter {
       value =
           std::make_shared<const std::string>(id + "|" + std::string(dice / 1'000 % 2'000, 'x'));
     }
-    Say("start " + key + " " + (value ? id : "-") + "\n");
+    Print("start " + key + " " + (value ? id : "-") + "\n");
     store_->Commit({key, value}, [this, writer, key, id, value](const Result<Written>& written) {
       HERALD_CHECK(written.has_value(), written ? "" : written.error().ToString());
-      Say("done " + key + " " + (value ? id : "-") + " " +
-          std::to_string(written->committed ? written->revision : 0) + "\n");
+      Print("done " + key + " " + (value ? id : "-") + " " +
+            std::to_string(written->committed ? written->revision : 0) + "\n");
       SendNext(writer);
     });
   }
@@ -106,7 +106,7 @@ class CrashWriter {
 }  // namespace herald::store
 
 int main(int argc, char** argv) {
-  HERALD_CHECK(argc == 6, "usage: see the head of crash_writer.cc");
+  HERALD_CHECK(argc == 6, "usage: see the comment at the top of crash_writer.cc");
   herald::store::CrashWriter writer(std::strtoull(argv[2], nullptr, 10), argv[3],
                                     std::strtoull(argv[4], nullptr, 10));
   writer.Run(argv[1], std::string_view(argv[5]) == "1");

@@ -1,4 +1,4 @@
-// Disks that fail, for the tests of what is on them.
+// A file system that fails on request, for tests.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -13,20 +13,20 @@
 
 namespace herald::store {
 
-// What a FaultyFileSystem does to those who write. Thread-safe.
+// The faults of a FaultyFileSystem. Thread-safe, except before_write, which is set before use.
 struct Faults {
-  // Every write fails from now on, the first one half way: a full disk.
+  // A full disk: every write fails from now on, after half of its bytes.
   std::atomic<bool> disk_full = false;
-  // Every write fails from now on, and changes nothing: a disk that became read-only.
+  // A disk that became read-only: every write fails from now on, and changes nothing.
   std::atomic<bool> read_only = false;
-  // What is not synced is lost with the process, as it would be with the power: it is
-  // held in memory until Sync(). To be set before the first file is opened.
+  // Bytes that are not synced are lost with the process, as in a power failure: they are kept in
+  // memory until Sync(). Must be set before the first file is opened.
   std::atomic<bool> lose_unsynced = false;
-  // Called before each write, sync and rename; it may end the process. Null: not.
+  // Called before each write, sync and rename; it may end the process. Null: not called.
   std::function<void()> before_write{};
 };
 
-// The machine's file system with faults. The faults are borrowed and outlive it.
+// The machine's file system with faults. The faults are borrowed and outlive it. Thread-safe.
 class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   explicit FaultyFileSystem(Faults* faults)
@@ -98,13 +98,13 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
     rocksdb::IOStatus RangeSync(std::uint64_t offset, std::uint64_t size,
                                 const rocksdb::IOOptions& options,
                                 rocksdb::IODebugContext* debug) override {
-      // No more than a hint to the kernel.
+      // Only a hint to the kernel.
       if (system_.faults_.lose_unsynced) return rocksdb::IOStatus::OK();
       return target()->RangeSync(offset, size, options, debug);
     }
     rocksdb::IOStatus Close(const rocksdb::IOOptions& options,
                             rocksdb::IODebugContext* debug) override {
-      // Whoever opens the file now finds what was written: it is in the page cache.
+      // The bytes are in the page cache, so a reader that opens the file now finds them.
       const rocksdb::IOStatus status = WriteThrough(options, debug);
       return status.ok() ? target()->Close(options, debug) : status;
     }

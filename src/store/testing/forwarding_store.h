@@ -10,10 +10,10 @@
 
 namespace herald::store {
 
-// A store that asks another one, which it borrows. For tests, which override what they want to
-// be different.
+// A store that forwards all calls to another one, which it borrows. Tests override the methods that
+// they want to change.
 //
-// Thread-safe where the other is.
+// Thread-safe if the other one is.
 class ForwardingStore : public Store {
  public:
   explicit ForwardingStore(Store* inner) : inner_(inner) {}

@@ -1,12 +1,12 @@
-// The store suite: what every Store must do, one named scenario for each promise of
-// store.h. A backend passes it by handing in a StoreHarness:
+// The store suite specifies what every Store must do: one test for each guarantee of store.h. A
+// backend runs it with a StoreHarness:
 //
 //   INSTANTIATE_TEST_SUITE_P(Memory, StoreSuite,
 //                            testing::Values(StoreBackend{"Memory", &MakeMemoryHarness}),
 //                            StoreBackendName);
 //
-// What a backend cannot do for a reason of its own stands in its StoreCapabilities, and
-// the scenarios that need it say so and skip. Include this in one .cc of a test program.
+// A backend lists in its StoreCapabilities what it does not support by design; tests that need it
+// are skipped with a message. Include this in one .cc of a test program.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,21 +42,21 @@
 namespace herald::store {
 
 struct StoreCapabilities {
-  bool dense_revisions = true;  // no gaps, and the first write of a new store is 1
-  bool fake_clock = true;       // times are those of StoreOptions::clock
-  bool own_compaction = true;   // Maintain() compacts by StoreOptions::history
-  bool size_cap = true;         // honours StoreOptions::max_bytes
-  bool in_order = true;         // of several writes under way the first to be asked for wins
-  bool persistent = false;      // a second Open() of a harness finds what the first one wrote
-  int bulk = 5'000;             // how many writes a scenario may ask for
+  bool dense_revisions = true;  // revisions have no gaps, and a new store starts with 1
+  bool fake_clock = true;       // uses StoreOptions::clock
+  bool own_compaction = true;   // Maintain() compacts by StoreOptions::watch_window
+  bool size_cap = true;         // obeys StoreOptions::max_bytes
+  bool in_order = true;         // concurrent writes are executed in the order of their calls
+  bool persistent = false;      // a second Open() of a harness finds the data of the first
+  int bulk = 5'000;             // number of writes that a test may make
 };
 
-// Makes the stores of one test, all on the same data.
+// Opens the stores of one test, one after the other, all on the same data.
 class StoreHarness {
  public:
   virtual ~StoreHarness() = default;
   virtual StoreCapabilities capabilities() const = 0;
-  // REQUIRES: the store that was opened before is gone
+  // REQUIRES: the store that was opened before is destroyed
   virtual std::unique_ptr<Store> Open(const StoreOptions& options) = 0;
 };
 
@@ -73,9 +73,9 @@ inline std::string StoreBackendName(const testing::TestParamInfo<StoreBackend>& 
   return info.param.name;
 }
 
-// What the suite's values mean: "<one>|<many>,<many>...|<seconds>|<anything>". The first part is
-// index 1, each of the second index 2, the third the lifetime. Other values have no
-// index entries and live for an hour.
+// The format of the suite's values: "<one>|<many>,<many>...|<seconds>|<anything>". The first part
+// is an entry of index 1, each item of the second an entry of index 2, the third is the lifetime.
+// Other values have no index entries and live for an hour.
 class SuiteValues {
  public:
   static std::string Make(std::string_view one, std::string_view many, int seconds,
@@ -126,7 +126,7 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
   StoreSuite() : harness_(GetParam().make()), capabilities_(harness_->capabilities()) {
     options_.clock = &clock_;
     options_.background = false;
-    options_.history = std::chrono::minutes(5);
+    options_.watch_window = std::chrono::minutes(5);
     options_.schema.index = [](std::string_view, std::string_view value) {
       return SuiteValues::Index(value);
     };
@@ -167,7 +167,7 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
     }
     return *written;
   }
-  // Many writes at once, as many clients would send them; in order.
+  // Many concurrent writes, as of many clients. Returns the results in the order of the entries.
   std::vector<Written> PutAll(const std::vector<std::pair<std::string, std::string>>& entries) {
     std::vector<std::promise<Result<Written>>> done(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -245,7 +245,7 @@ class StoreSuite : public testing::TestWithParam<StoreBackend> {
 };
 
 #define HERALD_NEEDS(capability) \
-  if (!capabilities_.capability) GTEST_SKIP() << "this backend has no " #capability
+  if (!capabilities_.capability) GTEST_SKIP() << "this backend does not support " #capability
 
 // ---- writes ----
 
@@ -269,7 +269,7 @@ TEST_P(StoreSuite, GivesLaterWritesGreaterRevisions) {
   EXPECT_EQ(Latest(), last);
 }
 
-TEST_P(StoreSuite, CreatesOnlyWhereNothingIs) {
+TEST_P(StoreSuite, CreatesOnlyIfTheKeyDoesNotExist) {
   const Written first = Put("/a", "1", 0);
   EXPECT_TRUE(first.committed);
 
@@ -279,7 +279,7 @@ TEST_P(StoreSuite, CreatesOnlyWhereNothingIs) {
   ASSERT_TRUE(second.current);
   EXPECT_EQ(second.current->key, "/a");
   EXPECT_EQ(second.current->revision, first.revision);
-  EXPECT_EQ(second.revision, first.revision) << "the latest: a refused write has none of its own";
+  EXPECT_EQ(second.revision, first.revision) << "the latest: a rejected write has no revision";
   EXPECT_EQ(ValueOf(Get("/a")), "1");
 }
 
@@ -316,7 +316,7 @@ TEST_P(StoreSuite, DeletesOnlyTheExpectedRevision) {
   EXPECT_FALSE(Get("/a"));
 }
 
-TEST_P(StoreSuite, DeletingNothingIsNoWrite) {
+TEST_P(StoreSuite, DeletingAMissingKeyHasNoRevision) {
   const Revision before = Put("/a", "1").revision;
   for (const Revision expected : {Write::kAny, Revision{0}, before}) {
     const Written written = Delete("/b", expected);
@@ -327,16 +327,16 @@ TEST_P(StoreSuite, DeletingNothingIsNoWrite) {
   EXPECT_EQ(Latest(), before);
 }
 
-TEST_P(StoreSuite, TellsAnEmptyValueFromNone) {
+TEST_P(StoreSuite, DistinguishesAnEmptyValueFromNone) {
   Put("/a", "");
   ASSERT_TRUE(Get("/a"));
   EXPECT_EQ(ValueOf(Get("/a")), "");
   EXPECT_EQ(Keys(Read({})), Strings{"/a"});
 }
 
-TEST_P(StoreSuite, TakesAnyBytesInKeysAndValues) {
+TEST_P(StoreSuite, AcceptsAnyBytesInKeysAndValues) {
   using namespace std::string_literals;
-  // In the order in which a read must give them.
+  // In the order in which a read must return them.
   const Strings keys = {"\0"s,         "/a"s,   "/a\0"s, "/a\0\0"s, "/a\0\1"s,  "/a\0\xff"s,
                         "/a\0\xff\0"s, "/a\1"s, "/aa"s,  "/a\xff"s, "\xff\xff"s};
   for (const std::string& key : keys) Put(key, "of " + key);
@@ -360,7 +360,7 @@ TEST_P(StoreSuite, LetsExactlyOneOfManyConcurrentCreatesWin) {
 }
 
 TEST_P(StoreSuite, ChecksConditionsAgainstWritesThatAreStillUnderWay) {
-  // All in one batch where the store batches: only one, each first, may succeed.
+  // All in one batch if the store has batches. Of each key only the first write may succeed.
   std::vector<int> won(10);
   std::vector<std::promise<Result<Written>>> done(40);
   for (int i = 0; i < 40; ++i) {
@@ -403,7 +403,7 @@ TEST_P(StoreSuite, ReadsWhatWasAcknowledgedBefore) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_P(StoreSuite, AnswersEveryWriteBeforeItIsGone) {
+TEST_P(StoreSuite, CompletesEveryWriteBeforeItIsDestroyed) {
   std::atomic<int> answers = 0;
   for (int i = 0; i < 100; ++i) {
     store().Commit({"/key" + std::to_string(i), std::make_shared<const std::string>("v")},
@@ -438,7 +438,7 @@ TEST_P(StoreSuite, ReadsKeysInOrderFromStartToBeforeEnd) {
   EXPECT_EQ(Keys(Read(query)), Strings{}) << "an end before the start";
 }
 
-TEST_P(StoreSuite, SaysWhetherALimitCutAndHowManyFollow) {
+TEST_P(StoreSuite, ReportsWhetherALimitWasReachedAndHowManyRemain) {
   for (const char* key : {"/a", "/b", "/c", "/d"}) Put(key, "v");
   Query query;
   query.limit = 3;
@@ -458,10 +458,10 @@ TEST_P(StoreSuite, SaysWhetherALimitCutAndHowManyFollow) {
   query.count_remaining = false;
   page = Read(query);
   EXPECT_TRUE(page.more);
-  EXPECT_EQ(page.remaining, 0) << "not asked for";
+  EXPECT_EQ(page.remaining, 0) << "not requested";
 }
 
-TEST_P(StoreSuite, CountsOnlyWhatTheFilterLetsThrough) {
+TEST_P(StoreSuite, CountsOnlyEntriesThatMatchTheFilter) {
   for (int i = 0; i < 10; ++i) Put("/" + std::to_string(i), i % 2 == 0 ? "even" : "odd");
   Query query;
   query.filter = [](const Entry& entry) { return *entry.value == "odd"; };
@@ -474,7 +474,7 @@ TEST_P(StoreSuite, CountsOnlyWhatTheFilterLetsThrough) {
   EXPECT_EQ(page.remaining, 3);
 }
 
-TEST_P(StoreSuite, ReadsPagesAtOneRevisionWhateverIsWrittenBetween) {
+TEST_P(StoreSuite, ReadsAllPagesAtOneRevisionDespiteWritesInBetween) {
   for (int i = 0; i < 9; ++i) Put("/" + std::to_string(i), "old");
   Query query;
   query.limit = 3;
@@ -515,7 +515,7 @@ TEST_P(StoreSuite, ReadsTheStateOfAnyKeptRevision) {
   EXPECT_EQ(Read(At(updated)).entries[0].revision, updated);
 }
 
-TEST_P(StoreSuite, RefusesToReadTheFuture) {
+TEST_P(StoreSuite, RejectsAReadAboveTheLatestRevision) {
   Put("/a", "1");
   const auto page = TryRead(At(Latest() + 1));
   ASSERT_FALSE(page);
@@ -531,23 +531,23 @@ TEST_P(StoreSuite, ReadsAnEmptyStore) {
 
 // ---- indexes ----
 
-TEST_P(StoreSuite, FindsEntriesByWhatTheSchemaSays) {
+TEST_P(StoreSuite, FindsEntriesByTheirIndexEntries) {
   Put("/a", SuiteValues::Make("x", "red,blue", 60));
   Put("/b", SuiteValues::Make("y", "blue", 60));
   Put("/c", "no index entries");
   EXPECT_EQ(Keys(Read(By(1, "x"))), Strings{"/a"});
   EXPECT_EQ(Keys(Read(By(2, "blue"))), (Strings{"/a", "/b"}));
   EXPECT_EQ(Keys(Read(By(2, "red"))), Strings{"/a"});
-  EXPECT_EQ(Keys(Read(By(2, "x"))), Strings{}) << "of another index";
+  EXPECT_EQ(Keys(Read(By(2, "x"))), Strings{}) << "a value of another index";
   EXPECT_EQ(Keys(Read(By(1, ""))), Strings{});
 }
 
-TEST_P(StoreSuite, TellsIndexValuesFromThoseTheyBegin) {
+TEST_P(StoreSuite, DistinguishesIndexValuesFromTheirPrefixes) {
   using namespace std::string_literals;
   const Strings values = {""s,    "\0"s,      "\0\0"s, "\0\1"s,  "\0\xff"s, "a"s,
                           "a\0"s, "a\0\xff"s, "aa"s,   "a\xff"s, "\xff"s};
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // Later values get earlier keys, so that the order cannot come from the keys.
+    // Later values have earlier keys, so that the result is not ordered by keys by chance.
     Put("/" + std::string(1, static_cast<char>('z' - i)), SuiteValues::Make(values[i], "", 60));
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -576,7 +576,7 @@ TEST_P(StoreSuite, FindsUpdatedEntriesByTheirNewValueOnly) {
   EXPECT_EQ(page.entries[0].revision, before);
 }
 
-TEST_P(StoreSuite, ForgetsDeletedEntriesInIndexes) {
+TEST_P(StoreSuite, DoesNotFindDeletedEntriesInIndexes) {
   const Revision before = Put("/a", SuiteValues::Make("x", "", 60)).revision;
   Delete("/a");
   EXPECT_EQ(Keys(Read(By(1, "x"))), Strings{});
@@ -585,7 +585,7 @@ TEST_P(StoreSuite, ForgetsDeletedEntriesInIndexes) {
   EXPECT_EQ(Keys(Read(query)), Strings{"/a"});
 }
 
-TEST_P(StoreSuite, OrdersByValueThenKeyAndTheOppositeWay) {
+TEST_P(StoreSuite, OrdersByValueThenKeyAndDescending) {
   Put("/1", SuiteValues::Make("b", "", 60));
   Put("/2", SuiteValues::Make("a", "", 60));
   Put("/3", SuiteValues::Make("b", "", 60));
@@ -601,7 +601,7 @@ TEST_P(StoreSuite, OrdersByValueThenKeyAndTheOppositeWay) {
   EXPECT_EQ(Keys(Read(query)), (Strings{"/2"}));
 }
 
-TEST_P(StoreSuite, GoesOnBehindAnEntryOfAnIndex) {
+TEST_P(StoreSuite, ContinuesAfterAnEntryOfAnIndex) {
   for (int i = 0; i < 12; ++i) {
     Put("/" + std::string(1, static_cast<char>('a' + i)),
         SuiteValues::Make(std::to_string(i % 3), "", 60));
@@ -623,16 +623,16 @@ TEST_P(StoreSuite, GoesOnBehindAnEntryOfAnIndex) {
       query.at = page.revision;
       query.by->after_key = page.entries.back().key;
       query.by->after_value = SuiteValues::Index(*page.entries.back().value)[0].value;
-      Put("/0", SuiteValues::Make("1", "", 60));  // not to be seen
+      Put("/0", SuiteValues::Make("1", "", 60));  // must not be in later pages
     }
     EXPECT_EQ(paged, all);
     Delete("/0");
   }
 }
 
-TEST_P(StoreSuite, EndsAPageAtItsBytesAndContinuesBehindIt) {
+TEST_P(StoreSuite, EndsAPageAtMaxBytesAndContinuesAfterIt) {
   for (int i = 0; i < 12; ++i) {
-    // Two values of the second index, so that a key is found twice.
+    // Two values of index 2, so that each key is found twice.
     Put("/" + std::string(1, static_cast<char>('a' + i)),
         SuiteValues::Make(std::to_string(i % 3), "x,y", 60, std::string(1'000, 'v')));
   }
@@ -651,7 +651,7 @@ TEST_P(StoreSuite, EndsAPageAtItsBytesAndContinuesBehindIt) {
     EXPECT_TRUE(page.more || page.entries.size() == all.size());
     const Revision revision = page.revision;
     Strings paged = Keys(page);
-    Put("/new", SuiteValues::Make("1", "x", 60));  // not to be seen
+    Put("/new", SuiteValues::Make("1", "x", 60));  // must not be in later pages
     while (page.more) {
       query.ContinueAfter(page);
       page = Read(query);
@@ -664,17 +664,17 @@ TEST_P(StoreSuite, EndsAPageAtItsBytesAndContinuesBehindIt) {
 
   Query plain;
   plain.max_bytes = 2'500;
-  EXPECT_EQ(Read(plain).entries.size(), 3u) << "the third value reaches the bound";
+  EXPECT_EQ(Read(plain).entries.size(), 3u) << "the third value reaches the limit";
   plain.max_bytes = 1;
-  EXPECT_EQ(Read(plain).entries.size(), 1u) << "one is always there";
+  EXPECT_EQ(Read(plain).entries.size(), 1u) << "a page has at least one entry";
   plain.count_remaining = true;
   plain.limit = 5;
   const Page cut = Read(plain);
   EXPECT_TRUE(cut.more);
-  EXPECT_EQ(cut.remaining, 0) << "what the bytes cut off is not counted";
+  EXPECT_EQ(cut.remaining, 0) << "entries beyond max_bytes are not counted";
 }
 
-TEST_P(StoreSuite, ContinuesBehindAPageWithALimitAndAFilter) {
+TEST_P(StoreSuite, ContinuesAfterAPageWithALimitAndAFilter) {
   for (int i = 0; i < 10; ++i) Put("/" + std::to_string(i), i % 2 == 0 ? "even" : "odd");
   Query query;
   query.filter = [](const Entry& entry) { return *entry.value == "odd"; };
@@ -698,9 +698,8 @@ TEST_P(StoreSuite, ACancelledReadEnds) {
   EXPECT_TRUE(page.error().Is(StatusReason::kCancelled)) << page.error().ToString();
 }
 
-// Writes at random and then reads at random, against a model that is nothing but the list of all
-// writes.
-TEST_P(StoreSuite, ReadsWhatAModelReadsAfterARandomHistory) {
+// Compares random reads after random writes with a model: the list of all writes.
+TEST_P(StoreSuite, ReadsTheSameAsAModelAfterRandomWrites) {
   struct Step {
     Revision revision;
     std::string key;
@@ -776,7 +775,7 @@ TEST_P(StoreSuite, ReadsWhatAModelReadsAfterARandomHistory) {
 }
 
 TEST_P(StoreSuite, ReadsConsistentStatesWhileOthersWrite) {
-  // Two keys are always written in this order: no state has the second ahead of the first.
+  // Two keys are always written in this order, so in no state is the second ahead of the first.
   Put("/first", "0");
   Put("/second", "0");
   std::atomic<bool> stop = false;
@@ -799,7 +798,7 @@ TEST_P(StoreSuite, ReadsConsistentStatesWhileOthersWrite) {
 
 // ---- watches ----
 
-TEST_P(StoreSuite, TellsAWatchEachChangeOnceInOrderWithWhatWasThereBefore) {
+TEST_P(StoreSuite, SendsAWatchEachChangeOnceInOrderWithThePreviousState) {
   SuiteWatch watch(store(), "/", 0);
   const Revision created = Put("/a", "1").revision;
   const Revision updated = Put("/a", "2").revision;
@@ -845,7 +844,7 @@ TEST_P(StoreSuite, StartsAWatchAfterAnyKeptRevision) {
   EXPECT_EQ(from_now.Take(1)[0]->revision(), third);
 }
 
-TEST_P(StoreSuite, WaitsForARevisionOfTheFuture) {
+TEST_P(StoreSuite, AWatchWaitsForAFutureRevision) {
   HERALD_NEEDS(dense_revisions);
   const Revision now = Put("/a", "1").revision;
   SuiteWatch watch(store(), "/", now + 2);
@@ -858,7 +857,7 @@ TEST_P(StoreSuite, WaitsForARevisionOfTheFuture) {
   EXPECT_EQ(changes[0]->key(), "/d");
 }
 
-TEST_P(StoreSuite, TellsAWatchOnlyOfItsPrefix) {
+TEST_P(StoreSuite, SendsAWatchOnlyChangesOfItsPrefix) {
   SuiteWatch watch(store(), "/a/", 0);
   Put("/a", "no");
   Put("/a/1", "yes");
@@ -873,22 +872,22 @@ TEST_P(StoreSuite, TellsAWatchOnlyOfItsPrefix) {
   EXPECT_TRUE(watch.IsDrained());
 }
 
-TEST_P(StoreSuite, CallsReadyOnceForAWatchThatFoundNothing) {
+TEST_P(StoreSuite, CallsReadyOnceForAWatchThatHasSeenAll) {
   HERALD_NEEDS(dense_revisions);
   SuiteWatch watch(store(), "/a", 0);
   Put("/a1", "v");
-  EXPECT_EQ(watch.ready_calls(), 0) << "it has not asked yet";
+  EXPECT_EQ(watch.ready_calls(), 0) << "Next() was not called yet";
   EXPECT_EQ(watch.Take(1).size(), 1u);
   EXPECT_TRUE(watch.IsDrained());
   Put("/b", "v");
-  EXPECT_EQ(watch.ready_calls(), 0) << "nothing for this one";
+  EXPECT_EQ(watch.ready_calls(), 0) << "the change is of another prefix";
   Put("/a2", "v");
   Put("/a3", "v");
   EXPECT_EQ(watch.ready_calls(), 1);
   EXPECT_EQ(watch.Take(2).size(), 2u);
 }
 
-TEST_P(StoreSuite, GivesAtMostAsManyChangesAsAskedFor) {
+TEST_P(StoreSuite, ReturnsAtMostMaxChanges) {
   SuiteWatch watch(store(), "/", 0);
   for (int i = 0; i < 10; ++i) Put("/" + std::to_string(i), "v");
   const auto changes = watch.Take(10, 3);
@@ -896,14 +895,14 @@ TEST_P(StoreSuite, GivesAtMostAsManyChangesAsAskedFor) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(changes[i]->key(), "/" + std::to_string(i));
 }
 
-TEST_P(StoreSuite, SaysHowFarAQuietWatchHasSeen) {
+TEST_P(StoreSuite, ReportsTheRevisionOfAWatchWithoutChanges) {
   SuiteWatch watch(store(), "/quiet", 0);
   SuiteWatch loud(store(), "/elsewhere", 0);
   EXPECT_TRUE(watch.IsDrained());
   const Revision elsewhere = Put("/elsewhere", "v").revision;
-  EXPECT_EQ(loud.Take(1).size(), 1u) << "all watches have heard of it";
+  EXPECT_EQ(loud.Take(1).size(), 1u) << "the hub has the change";
   EXPECT_TRUE(watch.IsDrained());
-  EXPECT_GE(watch.revision(), elsewhere) << "a bookmark may say so";
+  EXPECT_GE(watch.revision(), elsewhere) << "a bookmark may contain it";
 }
 
 TEST_P(StoreSuite, SharesAChangeAmongAllWatches) {
@@ -993,7 +992,7 @@ TEST_P(StoreSuite, LosesNoChangeToConcurrentWatchesAndWrites) {
 
 // ---- expiry ----
 
-TEST_P(StoreSuite, ForgetsAnEntryWhenItsTimeIsOverAndTellsWatches) {
+TEST_P(StoreSuite, DeletesAnEntryAfterItsLifetimeAndNotifiesWatches) {
   HERALD_NEEDS(fake_clock);
   const Revision written = Put("/short", SuiteValues::Make("x", "", 10)).revision;
   Put("/long", SuiteValues::Make("x", "", 20));
@@ -1033,7 +1032,7 @@ TEST_P(StoreSuite, CountsALifetimeFromTheLastWrite) {
   EXPECT_FALSE(Get("/a"));
 }
 
-TEST_P(StoreSuite, ForgetsManyEntriesEachAtItsTime) {
+TEST_P(StoreSuite, DeletesManyEntriesEachAtItsTime) {
   HERALD_NEEDS(fake_clock);
   const int count = std::min(capabilities_.bulk, 3'000);
   std::vector<std::pair<std::string, std::string>> entries;
@@ -1052,7 +1051,7 @@ TEST_P(StoreSuite, ForgetsManyEntriesEachAtItsTime) {
   EXPECT_EQ(store().Stats().expired, static_cast<std::uint64_t>(count));
 }
 
-TEST_P(StoreSuite, AppliesNewLifetimesToWhatIsStored) {
+TEST_P(StoreSuite, AppliesNewLifetimesToStoredEntries) {
   HERALD_NEEDS(fake_clock);
   Put("/soon", SuiteValues::Make("", "", 100));
   clock_.Advance(std::chrono::seconds(50));
@@ -1074,7 +1073,7 @@ TEST_P(StoreSuite, AppliesNewLifetimesToWhatIsStored) {
   EXPECT_EQ(store().Stats().expired, 2u);
 }
 
-TEST_P(StoreSuite, AppliesOtherLifetimesToWhatIsStoredAfterARestart) {
+TEST_P(StoreSuite, AppliesNewLifetimesToStoredEntriesAfterARestart) {
   HERALD_NEEDS(fake_clock);
   HERALD_NEEDS(persistent);
   lifetime_factor_ = 10;
@@ -1084,14 +1083,14 @@ TEST_P(StoreSuite, AppliesOtherLifetimesToWhatIsStoredAfterARestart) {
 
   Close();
   store().Maintain();
-  EXPECT_TRUE(Get("/a")) << "the rules are what they were";
+  EXPECT_TRUE(Get("/a")) << "the rules have not changed";
 
   lifetime_factor_ = 1;
   Close();
   store().Maintain();
   EXPECT_FALSE(Get("/a"));
 
-  // The other way round: it is kept, though its row comes due earlier.
+  // A longer lifetime: the entry is kept, although its expiry row becomes due earlier.
   Put("/b", SuiteValues::Make("", "", 100));
   lifetime_factor_ = 10;
   Close();
@@ -1112,9 +1111,9 @@ TEST_P(StoreSuite, ExpiresNothingAfterAJumpOfTheClockUntilItIsSteady) {
   EXPECT_TRUE(Get("/a"));
   EXPECT_EQ(store().Stats().clock_jumps, 1u);
   EXPECT_TRUE(store().Stats().expiry_held);
-  EXPECT_TRUE(SuiteWatch(store(), "/", before).error().ok()) << "history is kept as well";
+  EXPECT_TRUE(SuiteWatch(store(), "/", before).error().ok()) << "the watch window is kept as well";
 
-  // Set right in time: nothing is lost.
+  // The clock is corrected in time: nothing is lost.
   clock_.Advance(std::chrono::minutes(5));
   clock_.JumpWallClock(std::chrono::hours(-2));
   store().Maintain();
@@ -1123,7 +1122,7 @@ TEST_P(StoreSuite, ExpiresNothingAfterAJumpOfTheClockUntilItIsSteady) {
   EXPECT_FALSE(store().Stats().expiry_held);
   EXPECT_TRUE(Get("/a"));
 
-  // Not set right: it is the time now.
+  // The clock is not corrected: it is trusted after ten minutes.
   clock_.JumpWallClock(std::chrono::hours(2));
   store().Maintain();
   clock_.Advance(std::chrono::minutes(9));
@@ -1148,7 +1147,7 @@ TEST_P(StoreSuite, ExpiresAtOnceWhenTheClockIsAccepted) {
   EXPECT_FALSE(store().Stats().expiry_held);
 }
 
-TEST_P(StoreSuite, SeesAJumpOfTheClockAcrossARestart) {
+TEST_P(StoreSuite, DetectsAClockJumpAcrossARestart) {
   HERALD_NEEDS(fake_clock);
   HERALD_NEEDS(persistent);
   Put("/a", SuiteValues::Make("", "", 3600));
@@ -1160,16 +1159,16 @@ TEST_P(StoreSuite, SeesAJumpOfTheClockAcrossARestart) {
   EXPECT_EQ(store().Stats().clock_jumps, 1u);
   Close();
   store().Maintain();
-  EXPECT_TRUE(Get("/a")) << "a restart is no way around it";
+  EXPECT_TRUE(Get("/a")) << "the jump is detected after a restart, too";
 
   clock_.JumpWallClock(std::chrono::hours(-2));
   Close();
   clock_.Advance(std::chrono::hours(2));
   store().Maintain();
-  EXPECT_FALSE(Get("/a")) << "the clock is right, and it is time";
+  EXPECT_FALSE(Get("/a")) << "the clock is trusted, and the lifetime is over";
 }
 
-TEST_P(StoreSuite, KeepsForEverWhatLivesLongerThanTimeCanSay) {
+TEST_P(StoreSuite, KeepsForeverAnEntryWhoseLifetimeOverflows) {
   HERALD_NEEDS(fake_clock);
   options_.schema.lifetime = [](std::string_view, std::string_view) {
     return std::chrono::seconds::max();
@@ -1180,9 +1179,9 @@ TEST_P(StoreSuite, KeepsForEverWhatLivesLongerThanTimeCanSay) {
   EXPECT_TRUE(Get("/a"));
 }
 
-// ---- history and its end ----
+// ---- the watch window and its end ----
 
-TEST_P(StoreSuite, KeepsHistoryForItsTimeAndThenSaysThatItIsGone) {
+TEST_P(StoreSuite, KeepsTheWatchWindowForItsTimeAndThenReturnsExpired) {
   HERALD_NEEDS(own_compaction);
   const Revision first = Put("/a", "1").revision;
   const Revision second = Put("/a", "2").revision;
@@ -1204,15 +1203,15 @@ TEST_P(StoreSuite, KeepsHistoryForItsTimeAndThenSaysThatItIsGone) {
     EXPECT_TRUE(page.error().Is(StatusReason::kExpired)) << page.error().ToString();
     EXPECT_TRUE(SuiteWatch(store(), "/", old).error().Is(StatusReason::kExpired));
   }
-  EXPECT_EQ(Keys(Read(At(deleted))), Strings{"/a"}) << "the last state of what is gone";
+  EXPECT_EQ(Keys(Read(At(deleted))), Strings{"/a"}) << "the oldest state that is kept";
   SuiteWatch watch(store(), "/", deleted);
   EXPECT_EQ(watch.Take(1)[0]->revision(), fresh);
-  EXPECT_EQ(ValueOf(Get("/a")), "2") << "live entries stay, however old";
+  EXPECT_EQ(ValueOf(Get("/a")), "2") << "live entries are kept, however old";
   EXPECT_EQ(Keys(Read({})), (Strings{"/a", "/c"}));
   EXPECT_EQ(Keys(Read(By(1, "x"))), Strings{});
 }
 
-TEST_P(StoreSuite, EndsAWatchThatHasNotReadWhatIsGone) {
+TEST_P(StoreSuite, ExpiresAWatchThatHasNotReadCompactedChanges) {
   HERALD_NEEDS(own_compaction);
   SuiteWatch slow(store(), "/", 0);
   SuiteWatch quiet(store(), "/quiet", 0);
@@ -1224,7 +1223,7 @@ TEST_P(StoreSuite, EndsAWatchThatHasNotReadWhatIsGone) {
 
   Put("/quiet/1", "v");
   const auto changes = quiet.Take(1);
-  ASSERT_EQ(changes.size(), 1u) << "it had missed nothing: " << quiet.error().ToString();
+  ASSERT_EQ(changes.size(), 1u) << "it has seen all changes before: " << quiet.error().ToString();
   EXPECT_EQ(changes[0]->key(), "/quiet/1");
 }
 
@@ -1244,24 +1243,24 @@ TEST_P(StoreSuite, KeepsIndexesOfLiveEntriesThroughCompaction) {
   EXPECT_EQ(store().Stats().entries, 1u);
 }
 
-TEST_P(StoreSuite, KeepsNoMoreHistoryThanItsBytes) {
+TEST_P(StoreSuite, KeepsNoMoreOfTheWatchWindowThanItsBytes) {
   HERALD_NEEDS(own_compaction);
-  options_.max_history_bytes = 100'000;
+  options_.max_watch_window_bytes = 100'000;
   for (int i = 0; i < 300; ++i) Put("/a", std::string(1'000, 'x') + std::to_string(i));
   store().Maintain();
   const Revision compacted = store().Stats().compacted;
   EXPECT_GT(compacted, 150) << "no more than about 100 of 300 versions fit";
-  EXPECT_LT(compacted, 290) << "but what fits stays";
+  EXPECT_LT(compacted, 290) << "but those that fit are kept";
   EXPECT_TRUE(TryRead(At(compacted)));
   EXPECT_FALSE(TryRead(At(compacted - 1)));
   EXPECT_EQ(ValueOf(Get("/a")), std::string(1'000, 'x') + "299");
 }
 
-TEST_P(StoreSuite, ForgetsTheOldestEntriesWhenThereIsNoMoreRoom) {
+TEST_P(StoreSuite, EvictsTheOldestEntriesAboveTheSizeLimit) {
   HERALD_NEEDS(size_cap);
   options_.max_bytes = 8'000'000;
   Random random(7);
-  const auto noise = [&random] {  // that compression hardly makes smaller
+  const auto noise = [&random] {  // that can hardly be compressed
     std::string bytes;
     while (bytes.size() < 40'000) bytes += static_cast<char>(random.Next() | 0x80);
     return bytes;
@@ -1269,8 +1268,8 @@ TEST_P(StoreSuite, ForgetsTheOldestEntriesWhenThereIsNoMoreRoom) {
   WallTime last_written;
   for (int i = 0; i < 600; ++i) {
     char key[16];
-    std::snprintf(key, sizeof key, "/%03d", (i * 7) % 600);  // the age is not the order of keys
-    // A store that needs longer to make room asks the client to come back.
+    std::snprintf(key, sizeof key, "/%03d", (i * 7) % 600);  // age and key have different orders
+    // A store that needs longer for evictions asks the client to retry.
     const Bytes value = std::make_shared<const std::string>(noise());
     Result<Written> written = Commit(key, value);
     for (int tries = 0; tries < 1000 && !written; ++tries) {
@@ -1289,7 +1288,7 @@ TEST_P(StoreSuite, ForgetsTheOldestEntriesWhenThereIsNoMoreRoom) {
   EXPECT_EQ(stats.entries + stats.evicted, 600u);
   EXPECT_GT(stats.complete_since, WallTime());
   EXPECT_LT(stats.complete_since, last_written);
-  // Exactly the youngest are left.
+  // Exactly the newest entries are left.
   const Page page = Read({});
   ASSERT_EQ(page.entries.size(), stats.entries);
   std::set<std::string> left;
@@ -1301,9 +1300,9 @@ TEST_P(StoreSuite, ForgetsTheOldestEntriesWhenThereIsNoMoreRoom) {
   }
 }
 
-// ---- what outlives the process ----
+// ---- restarts ----
 
-TEST_P(StoreSuite, FindsEverythingAgain) {
+TEST_P(StoreSuite, FindsAllEntriesAndChangesAfterARestart) {
   HERALD_NEEDS(persistent);
   HERALD_NEEDS(fake_clock);
   const Revision first = Put("/a", SuiteValues::Make("x", "", 100)).revision;
@@ -1321,7 +1320,7 @@ TEST_P(StoreSuite, FindsEverythingAgain) {
     EXPECT_EQ(store().Stats().entries, 2u);
     SuiteWatch watch(store(), "/", first);
     const auto changes = watch.Take(4);
-    ASSERT_EQ(changes.size(), 4u) << "a watch goes on where it was";
+    ASSERT_EQ(changes.size(), 4u) << "a watch resumes at its revision";
     EXPECT_EQ(changes[0]->revision(), second);
     EXPECT_EQ(ValueOf(changes[0]->previous()), SuiteValues::Make("x", "", 100));
     EXPECT_TRUE(changes[2]->deleted());
@@ -1335,11 +1334,11 @@ TEST_P(StoreSuite, FindsEverythingAgain) {
   EXPECT_GT(Latest(), last);
   clock_.Advance(std::chrono::seconds(101));
   store().Maintain();
-  EXPECT_FALSE(Get("/a")) << "lifetimes go on across a restart";
+  EXPECT_FALSE(Get("/a")) << "lifetimes continue across a restart";
   EXPECT_TRUE(Get("/c"));
 }
 
-TEST_P(StoreSuite, RemembersWhatWasCompactedAndEvicted) {
+TEST_P(StoreSuite, RemembersCompactionAndEvictionAfterARestart) {
   HERALD_NEEDS(persistent);
   HERALD_NEEDS(own_compaction);
   const Revision first = Put("/a", "1").revision;
@@ -1375,7 +1374,7 @@ TEST_P(StoreSuite, ResumesAWatchAfterARestartWhileOthersWrite) {
   EXPECT_EQ(changes.back()->revision(), Latest());
 }
 
-TEST_P(StoreSuite, IsHealthyAndCountsWhatItHas) {
+TEST_P(StoreSuite, IsHealthyAndReportsItsStatistics) {
   EXPECT_TRUE(store().Health().ok());
   SuiteWatch watch(store(), "/", 0);
   Put("/a", "1");

@@ -19,7 +19,7 @@ namespace herald::store {
 // Long enough that only a hang exceeds it, on a busy machine under a sanitizer.
 inline constexpr std::chrono::seconds kSuiteDeadline{60};
 
-// A watch with what a test needs around it: waits for `ready` instead of sleeping.
+// A watch for tests: it waits for `ready` instead of sleeping. Thread-confined.
 class SuiteWatch {
  public:
   SuiteWatch(Store& store, const std::string& prefix, Revision after)
@@ -34,8 +34,8 @@ class SuiteWatch {
 
   const Status& error() const { return error_; }
 
-  // The next `count` changes, however they are cut into batches; fewer where an error
-  // (see error()) or the deadline came first.
+  // The next `count` changes, from as many batches as needed; fewer after an error (see error()) or
+  // the deadline.
   std::vector<std::shared_ptr<const Change>> Take(std::size_t count, std::size_t max = 100) {
     std::vector<std::shared_ptr<const Change>> taken;
     while (taken.size() < count && error_.ok()) {
@@ -48,7 +48,7 @@ class SuiteWatch {
       EXPECT_LE(batch->changes.size(), std::min(max, count - taken.size()));
       revision_ = batch->revision;
       if (batch->changes.empty() && !signal_->WaitBeyond(before)) {
-        ADD_FAILURE() << "nothing came: " << taken.size() << " of " << count;
+        ADD_FAILURE() << "no change arrived: " << taken.size() << " of " << count;
         break;
       }
       for (auto& change : batch->changes) taken.push_back(std::move(change));
@@ -56,7 +56,7 @@ class SuiteWatch {
     return taken;
   }
 
-  // Asks until the watch is over.
+  // Reads until the watch ends, and returns its error.
   Status TakeError() {
     while (error_.ok()) {
       const int before = signal_->count();
@@ -64,14 +64,14 @@ class SuiteWatch {
       if (!batch) {
         error_ = batch.error();
       } else if (batch->changes.empty() && !signal_->WaitBeyond(before)) {
-        ADD_FAILURE() << "the watch goes on";
+        ADD_FAILURE() << "the watch did not end";
         break;
       }
     }
     return error_;
   }
 
-  // True where the watch has nothing to give. Its revision() is then up to date.
+  // Whether the watch has no more changes now. Its revision() is then up to date.
   bool IsDrained() {
     auto batch = watch_->Next(1);
     if (!batch) return false;
@@ -79,7 +79,7 @@ class SuiteWatch {
     return batch->changes.empty();
   }
 
-  // All changes up to here have been given out, by the last batch.
+  // The revision of the last batch.
   Revision revision() const { return revision_; }
   int ready_calls() const { return signal_->count(); }
 
@@ -107,7 +107,7 @@ class SuiteWatch {
     int count_ GUARDED_BY(mu_) = 0;
   };
 
-  // Shared with the callback, which may come when the watch is gone.
+  // Shared with the callback, which may be called after the watch was destroyed.
   std::shared_ptr<Signal> signal_;
   std::unique_ptr<Watch> watch_;
   Status error_;

@@ -9,9 +9,9 @@ bool LinkTsanSuppressions() { return true; }
 
 }  // namespace herald::store
 
-// RocksDB, gRPC and what that stands on are not instrumented: ThreadSanitizer sees the memory
-// that their threads share, through memcpy and the like, and not how they lock. What they do,
-// and what gRPC's headers do in our code, is left out; our own code is not.
+// RocksDB, gRPC and its dependencies are not instrumented: ThreadSanitizer sees the memory that
+// their threads share, through memcpy and the like, but not their locks. So races within them, and
+// within gRPC's headers in our code, are not reported. Races of our own code are.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" [[gnu::visibility("default")]] const char* __tsan_default_suppressions() {
   return "race:librocksdb.so\n"

@@ -1,9 +1,8 @@
 #pragma once
 
-// Included by each file that calls a library which is not compiled with ThreadSanitizer, so
-// that every program that links such a library links tsan_suppressions.cc as well: the linker
-// takes a file out of an archive only for a symbol that is asked for. Without ThreadSanitizer
-// it is nothing.
+// Each file that calls a library without ThreadSanitizer's instrumentation includes this, so that
+// every program that links such a library also links tsan_suppressions.cc: the linker takes a file
+// from an archive only if one of its symbols is needed. Without ThreadSanitizer it has no effect.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 namespace herald::store {

@@ -14,13 +14,13 @@
 
 namespace herald::store {
 
-// How long a test waits for what must come; never for how long something takes.
-inline constexpr std::chrono::seconds kPatience{60};
+// How long a test waits for something that must happen. Never a measure of how long it takes.
+inline constexpr std::chrono::seconds kTestTimeout{60};
 
-// Asks over and over until it is so.
+// Polls until the predicate is true; returns false on timeout.
 template <typename Predicate>
 bool Eventually(Predicate predicate) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kTestTimeout;
   while (!predicate()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();
@@ -28,16 +28,21 @@ bool Eventually(Predicate predicate) {
   return true;
 }
 
-// Makes one call and waits for its end: Await<Result<Written>>([&](auto done) { ... done ... }).
+// Makes one call and waits for its result: Await<Result<Written>>([&](auto done) { ... done ... }).
 template <typename T, typename Start>
 T Await(Start start) {
   auto promise = std::make_shared<std::promise<T>>();
   auto future = promise->get_future();
   start([promise](T value) { promise->set_value(std::move(value)); });
-  HERALD_CHECK(future.wait_for(kPatience) == std::future_status::ready, "a call never ended");
+  HERALD_CHECK(future.wait_for(kTestTimeout) == std::future_status::ready, "a call never ended");
   return future.get();
 }
 
+inline std::unique_ptr<EtcdClient> Connect(EtcdClientOptions options) {
+  auto client = EtcdClient::Open(std::move(options));
+  HERALD_CHECK(client.has_value());
+  return *std::move(client);
+}
 inline Result<Written> Commit(EtcdClient& client, EtcdWrite write) {
   return Await<Result<Written>>(
       [&](auto done) { client.Commit(std::move(write), std::move(done)); });
@@ -69,8 +74,8 @@ inline Result<EtcdClient::Condition> GetCondition(EtcdClient& client) {
       [&](auto done) { client.GetCondition(std::move(done)); });
 }
 
-// Collects what a watch tells. Thread-safe; outlives the watch.
-class Told {
+// Collects the batches of a watch. Thread-safe. Must outlive the watch.
+class WatchRecorder {
  public:
   auto callback() {
     return [this](Result<EtcdWatchBatch> batch) {
@@ -78,35 +83,36 @@ class Told {
       if (!batch) {
         error_ = batch.error();
       } else {
-        HERALD_CHECK(batch->revision >= revision_, "a watch went back");
+        HERALD_CHECK(batch->revision >= revision_, "the revision of a watch went back");
         for (auto& change : batch->changes) {
           HERALD_CHECK(change->revision() > revision_ || InLastBatchRevision(*change),
-                       "a change came twice or late");
+                       "a change was delivered twice or late");
           changes_.push_back(std::move(change));
         }
         revision_ = batch->revision;
         ++batches_;
       }
-      news_.NotifyAll();
+      changed_.NotifyAll();
     };
   }
 
-  // Until `predicate`(changes told so far) is true; false where that never happens.
+  // Waits until `predicate`(all changes so far) is true; returns false on timeout.
   template <typename Predicate>
-  bool Until(Predicate predicate) {
+  bool WaitUntil(Predicate predicate) {
     MutexLock lock(mu_);
-    return news_.WaitFor(lock, kPatience, [&]() REQUIRES(mu_) { return predicate(changes_); });
+    return changed_.WaitFor(lock, kTestTimeout,
+                            [&]() REQUIRES(mu_) { return predicate(changes_); });
   }
-  bool UntilCount(std::size_t count) {
-    return Until([count](const auto& changes) { return changes.size() >= count; });
+  bool WaitForCount(std::size_t count) {
+    return WaitUntil([count](const auto& changes) { return changes.size() >= count; });
   }
-  bool UntilRevision(Revision revision, std::chrono::nanoseconds patience = kPatience) {
+  bool WaitForRevision(Revision revision, std::chrono::nanoseconds timeout = kTestTimeout) {
     MutexLock lock(mu_);
-    return news_.WaitFor(lock, patience, [&]() REQUIRES(mu_) { return revision_ >= revision; });
+    return changed_.WaitFor(lock, timeout, [&]() REQUIRES(mu_) { return revision_ >= revision; });
   }
-  Status UntilError() {
+  Status WaitForError() {
     MutexLock lock(mu_);
-    news_.WaitFor(lock, kPatience, [&]() REQUIRES(mu_) { return !error_.ok(); });
+    changed_.WaitFor(lock, kTestTimeout, [&]() REQUIRES(mu_) { return !error_.ok(); });
     return error_;
   }
 
@@ -129,25 +135,25 @@ class Told {
   }
 
  private:
-  // Several changes of one revision come in one batch.
+  // Several changes of one revision are in one batch.
   bool InLastBatchRevision(const Change& change) const REQUIRES(mu_) {
     return !changes_.empty() && changes_.back()->revision() == change.revision() &&
            change.revision() > revision_;
   }
 
   mutable Mutex mu_;
-  CondVar news_;
+  CondVar changed_;
   std::vector<std::shared_ptr<const Change>> changes_ GUARDED_BY(mu_);
   Revision revision_ GUARDED_BY(mu_) = 0;
   std::size_t batches_ GUARDED_BY(mu_) = 0;
   Status error_ GUARDED_BY(mu_);
 };
 
-// Asks for progress until the watch has told that revision.
-inline bool UntilProgress(EtcdWatch& watch, Told& told, Revision revision) {
+// Requests progress until the watch has reached the revision.
+inline bool WaitForProgress(EtcdWatch& watch, WatchRecorder& recorder, Revision revision) {
   return Eventually([&] {
     watch.RequestProgress();
-    return told.UntilRevision(revision, std::chrono::milliseconds(50));
+    return recorder.WaitForRevision(revision, std::chrono::milliseconds(50));
   });
 }
 

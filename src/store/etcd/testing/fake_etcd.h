@@ -19,11 +19,11 @@
 
 namespace herald::store {
 
-// Something that speaks etcd's protocol and does what a test tells it to: fail, lie, fall
-// silent, break off. What a real etcd can be made to do is tested with a real one.
+// A server of etcd's protocol whose behaviour the test defines: errors, wrong answers, silence,
+// broken streams. Tests that a real etcd can do use a real one.
 //
-// The functions are set before the first call comes, or under Change(). They run on gRPC's
-// threads, several at a time. Thread-safe otherwise.
+// The functions must be set before the first call, or in Change(). They run concurrently on gRPC's
+// threads. Thread-safe otherwise.
 class FakeEtcd {
  public:
   using WatchStream =
@@ -40,7 +40,7 @@ class FakeEtcd {
     std::string version = "3.7.3";
     bool leader = true;
     bool silent = false;  // no call is answered
-    std::string token{};  // without it no call is let in
+    std::string token{};  // if not empty, calls need it
   };
 
   explicit FakeEtcd(Behaviour behaviour) : behaviour_(std::move(behaviour)) { Start(); }
@@ -58,19 +58,19 @@ class FakeEtcd {
     changed_.NotifyAll();
   }
 
-  // Ends all that is under way and refuses connections until Start().
+  // Ends all calls and rejects connections until Start().
   void Stop() {
     if (!server_) return;
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
     server_.reset();
   }
-  // On the port that it had before.
+  // Uses the same port as before.
   void Start() {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(fmt::format("127.0.0.1:{}", port_), grpc::InsecureServerCredentials(),
                              &port_);
-    // Another server of a test must not get our calls while we are stopped.
+    // Another server of a test must not get this one's calls while it is stopped.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1);
     builder.RegisterService(&kv_);
@@ -96,10 +96,10 @@ class FakeEtcd {
     return behaviour_;
   }
 
-  // What any call goes through first.
+  // The first step of each call.
   grpc::Status Enter(Context* context, bool needs_token = true) {
     MutexLock lock(mu_);
-    // gRPC tells nobody that a call was cancelled, so that is asked from time to time.
+    // gRPC does not notify of a cancelled call, so this polls.
     while (behaviour_.silent && !context->IsCancelled()) {
       changed_.WaitFor(lock, std::chrono::milliseconds(10),
                        [&]() REQUIRES(mu_) { return !behaviour_.silent; });

@@ -31,7 +31,7 @@
 
 namespace herald::store {
 
-// The etcd to test with: $HERALD_ETCD, or what tools/fetch-etcd finds.
+// The path of the etcd binary: $HERALD_ETCD, or the one that tools/fetch-etcd finds.
 inline const std::string& EtcdBinary() {
   static const std::string binary = [] {
     if (const char* given = std::getenv("HERALD_ETCD")) return std::string(given);
@@ -47,16 +47,16 @@ inline const std::string& EtcdBinary() {
 
 struct EtcdOptions {
   int members = 1;
-  std::vector<std::string> flags{};  // further ones, for each member
-  // PEM files for TLS between clients and members. With `client_ca_file`, clients must have a
+  std::vector<std::string> flags{};  // additional ones, for each member
+  // PEM files for TLS between clients and members. With `client_ca_file`, clients need a
   // certificate of that authority.
   std::string cert_file{};
   std::string key_file{};
   std::string client_ca_file{};
 };
 
-// A cluster of real etcd processes on free ports of 127.0.0.1, with its data in a temporary folder.
-// All of it is gone with the object, or with the thread that started it.
+// A cluster of real etcd processes on free ports of 127.0.0.1, with data in a temporary directory.
+// The processes end with this object, or with the thread that started them.
 //
 // Thread-confined.
 class EtcdCluster {
@@ -85,7 +85,7 @@ class EtcdCluster {
     return all;
   }
 
-  // As power loss would: SIGKILL. Nothing where it does not run.
+  // SIGKILL, like a power failure. Does nothing if the member is not running.
   void Kill(std::size_t i) {
     Member& member = members_[i];
     if (member.pid == 0) return;
@@ -96,8 +96,8 @@ class EtcdCluster {
   void Pause(std::size_t i) { Signal(i, SIGSTOP); }
   void Resume(std::size_t i) { Signal(i, SIGCONT); }
 
-  // Starts a member, again on its old data and ports. Ready() follows where the others are a
-  // majority with it. `flags` go on top of those for all.
+  // Starts a member on its old data and ports. It becomes ready if there is a majority. `flags` are
+  // added to those of all members.
   void Launch(std::size_t i, std::vector<std::string> flags = {}) {
     Member& member = members_[i];
     HERALD_CHECK(member.pid == 0, "it runs already");
@@ -114,7 +114,7 @@ class EtcdCluster {
     argv.push_back(nullptr);
     std::string socket = "NOTIFY_SOCKET=" + notify;
     std::string path = "PATH=/usr/bin:/bin";
-    // Debian's 3.4 does not claim to run on ARM without it.
+    // Without it, Debian's 3.4 refuses to run on ARM.
     std::string arch = "ETCD_UNSUPPORTED_ARCH=arm64";
     char* const environment[] = {socket.data(), path.data(), arch.data(), nullptr};
     const std::string log = (home / "log").string();
@@ -133,7 +133,8 @@ class EtcdCluster {
     }
   }
 
-  // Until it has joined the others and serves clients; etcd tells it as systemd wants it.
+  // Waits until the member has joined the cluster and serves clients. etcd reports that with
+  // systemd's notification protocol.
   void AwaitReady(std::size_t i) {
     pollfd ready{members_[i].ready->fd, POLLIN, 0};
     HERALD_CHECK(::poll(&ready, 1, kReadyMs) == 1, "etcd does not become ready: " + Log(i));
@@ -146,20 +147,20 @@ class EtcdCluster {
     AwaitReady(i);
   }
 
-  // The end of what a member printed.
+  // The end of the member's log.
   std::string Log(std::size_t i) const {
     const std::string path = (directory_.path() / fmt::format("m{}", i) / "log").string();
     FILE* file = std::fopen(path.c_str(), "re");
     if (file == nullptr) return {};
     std::fseek(file, -kLogBytes, SEEK_END);
-    std::string text(kLogBytes, '\0');
-    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::string log(kLogBytes, '\0');
+    log.resize(std::fread(log.data(), 1, log.size(), file));
     std::fclose(file);
-    return text;
+    return log;
   }
 
-  // One request to etcd's JSON gateway, for what our client has no calls for; returns the body.
-  // Only without TLS.
+  // Sends a request to etcd's JSON gateway, for calls that our client lacks; returns the body. Only
+  // without TLS.
   std::string Post(std::size_t i, std::string_view path, std::string_view json,
                    std::string_view token = {}) const {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -184,7 +185,7 @@ class EtcdCluster {
     return answer.substr(body + 4);
   }
 
-  // Makes the user root with that password, and lets in nobody else.
+  // Creates the user root with this password, and enables authentication.
   void EnableAuthentication(const std::string& password) {
     Post(0, "/v3/auth/user/add", fmt::format(R"({{"name":"root","password":"{}"}})", password));
     Post(0, "/v3/auth/role/add", R"({"name":"root"})");
@@ -193,10 +194,10 @@ class EtcdCluster {
   }
 
  private:
-  static constexpr int kReadyMs = 60'000;  // for a machine that does something else meanwhile
+  static constexpr int kReadyMs = 60'000;  // long, because the machine may be busy
   static constexpr long kLogBytes = 2'000;
 
-  // Where systemd would be told that a service is ready.
+  // The socket for systemd's notification protocol.
   struct Socket {
     explicit Socket(const std::string& path) : fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
       sockaddr_un address{};
@@ -214,7 +215,7 @@ class EtcdCluster {
   struct Member {
     std::uint16_t client_port = 0;
     std::uint16_t peer_port = 0;
-    pid_t pid = 0;  // 0: does not run
+    pid_t pid = 0;  // 0: not running
     std::unique_ptr<Socket> ready{};
   };
 
@@ -230,8 +231,8 @@ class EtcdCluster {
                                        endpoint(i), "--advertise-client-urls", endpoint(i),
                                        "--listen-peer-urls", peer, "--initial-advertise-peer-urls",
                                        peer, "--initial-cluster", cluster, "--logger=zap",
-                                       // No power is lost here, and the disks of test machines
-                                       // are slow.
+                                       // Power failures are not tested, and the disks of test
+                                       // machines are slow.
                                        "--unsafe-no-fsync"};
     if (!options_.cert_file.empty()) {
       arguments.push_back("--cert-file=" + options_.cert_file);

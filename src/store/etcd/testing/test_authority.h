@@ -10,12 +10,12 @@
 
 namespace herald::store {
 
-// A certificate authority of a test, which writes what it issues into a folder.
+// A certificate authority for tests. It writes its certificates into a directory.
 //
 // Thread-confined.
 class TestAuthority {
  public:
-  // `name` makes the files' names, so that two authorities may share a folder.
+  // `name` is part of the file names, so that two authorities can share a directory.
   TestAuthority(std::filesystem::path folder, std::string name)
       : folder_(std::move(folder)),
         name_(std::move(name)),
@@ -29,7 +29,7 @@ class TestAuthority {
     std::string cert{};
     std::string key{};
   };
-  // For both ends of a connection: a server on 127.0.0.1, or the client of that name.
+  // For both sides of a connection: a server on 127.0.0.1, or the client of that name.
   Files Issue(const std::string& common_name) const {
     const http::TestCertificate issued =
         http::MakeTestCertificate({.subject = {{"CN", common_name}}}, &own_);
@@ -44,9 +44,9 @@ class TestAuthority {
     return (folder_ / (name_ + "-" + what + ".pem")).string();
   }
 
-  static void Write(const std::string& path, const std::string& text) {
+  static void Write(const std::string& path, const std::string& contents) {
     std::ofstream file(path);
-    file << text;
+    file << contents;
     HERALD_CHECK(file.flush().good());
   }
 
