@@ -368,7 +368,7 @@ TEST_F(DaemonTest, RejectsInvalidOptionsWithAMessageThatNamesThem) {
        "--requestheader-username-headers requires --requestheader-client-ca-file"},
       {[](DaemonOptions* o) { o->requestheader_group_headers = {"x-group"}; },
        "--requestheader-group-headers requires --requestheader-client-ca-file"},
-      {[](DaemonOptions* o) { o->event_ttl = 0s; }, "--event-ttl: 0 would mean for ever"},
+      {[](DaemonOptions* o) { o->event_ttl = 0s; }, "--event-ttl: must not be 0"},
       {[](DaemonOptions* o) { o->request_timeout = 0s; }, "--request-timeout: must be from"},
       {[](DaemonOptions* o) { o->watch_window = 0s; }, "--watch-window: must be from"},
       {[](DaemonOptions* o) { o->cors_allowed_origins = {"x"}; }, "--cors-allowed-origins: \"x\""},
