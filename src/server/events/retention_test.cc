@@ -70,8 +70,7 @@ TEST(Retention, EqualRulesHaveTheSameIdAndOthersAnother) {
 TEST(Retention, ExplainsWhyZeroIsRejected) {
   const Result<Retention> retention = LoadRules("rules:\n- {type: Normal, keep: 0s}\n");
   ASSERT_FALSE(retention.has_value());
-  EXPECT_NE(retention.error().message().find("rules[0].keep: must not be 0"),
-            std::string::npos)
+  EXPECT_NE(retention.error().message().find("rules[0].keep: must not be 0"), std::string::npos)
       << retention.error().message();
   EXPECT_FALSE(Retention::CheckTtl(0s).ok());
 }

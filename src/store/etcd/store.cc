@@ -91,8 +91,8 @@ EtcdStore::EtcdStore(StoreOptions options, EtcdStoreOptions etcd)
                              .start = etcd_.cached_prefix,
                              .end = cached_end_,
                              .max_bytes = etcd_.max_cache_bytes,
-                             .max_watch_window_bytes =
-                                 std::min(options_.max_watch_window_bytes, etcd_.max_cache_bytes / 4),
+                             .max_watch_window_bytes = std::min(options_.max_watch_window_bytes,
+                                                                etcd_.max_cache_bytes / 4),
                              .watch_window = options_.watch_window,
                              .executor = readers_.get(),
                              .log = etcd_.log},
