@@ -7,7 +7,7 @@
 #include "base/bytes/random.h"
 #include "base/check.h"
 #include "base/thread/thread_name.h"
-#include "store/testing/tsan_suppressions.h"
+#include "store/rocks/tsan_suppressions.h"
 
 namespace herald::store {
 namespace {

@@ -27,7 +27,7 @@
 
 #include "base/thread/mutex.h"
 #include "store/rocks/revision_mark.h"
-#include "store/testing/tsan_suppressions.h"
+#include "store/rocks/tsan_suppressions.h"
 
 namespace herald::store {
 namespace {

@@ -1,4 +1,4 @@
-#include "store/testing/tsan_suppressions.h"
+#include "store/rocks/tsan_suppressions.h"
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
