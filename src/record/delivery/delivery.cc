@@ -332,7 +332,7 @@ void Delivery::StartReplay() {
   if (writes.empty()) return;
   spool_->set_epoch(flushes_.BeginOther(writes.size()));
   for (PlannedWrite& write : writes) {
-    counters_.CountReplayed(spool_->events(*write.replay));
+    if (const auto replay = write.replay) counters_.CountReplayed(spool_->events(*replay));
     queues_.AddPlanned(std::move(write));
   }
 }
