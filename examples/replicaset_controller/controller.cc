@@ -129,6 +129,11 @@ void ReplicaSetController::Run(const std::stop_token& stop) {
 
 void ReplicaSetController::Work() {
   while (const std::optional<std::string> key = queue_.Get(stop_)) {
+    if (options_.may_work && !options_.may_work()) {
+      queue_.AddRateLimited(*key);
+      queue_.Done(*key);
+      continue;
+    }
     const Status status = Sync(*key);
     if (status.ok()) {
       queue_.Forget(*key);

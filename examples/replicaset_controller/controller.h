@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -30,6 +31,10 @@ struct ControllerOptions {
   // Cancels requests under way, for a leader that has lost its lease and must not wait for them.
   // They may still arrive at the server.
   std::stop_token abort{};
+  // Checked before each sync, which is retried later if it returns false. A process that was
+  // suspended does not know yet that its lease has expired, but LeaderElector::IsLeader() does.
+  // Called by all workers. Null: always true.
+  std::function<bool()> may_work{};
   herald::LogFunction log{};
 };
 

@@ -388,6 +388,23 @@ TEST_F(ControllerTest, CancelsItsRequestsWhenAborted) {
   EXPECT_FALSE(events.contains("FailedCreate"));
 }
 
+TEST_F(ControllerTest, SyncsNothingWhileItMayNotWork) {
+  std::atomic<bool> may_work{false};
+  std::atomic<int> checks{0};
+  std::promise<void> checked;
+  cluster_.Put("replicasets", NewReplicaSet("web", 3));
+  StartController({.may_work = [&] {
+    if (++checks == 3) checked.set_value();
+    return may_work.load();
+  }});
+  checked.get_future().wait();
+  EXPECT_EQ(cluster_.Asked("POST pods"), 0);
+  may_work = true;
+  EXPECT_TRUE(WaitForStatus(3));
+  StopController();
+  EXPECT_EQ(cluster_.Asked("POST pods"), 3);
+}
+
 TEST_F(ControllerTest, DoesNotStartIfTheServerHasNoReplicaSets) {
   const auto rest = herald::RestClient::Open(cluster_.config());
   ASSERT_TRUE(rest);

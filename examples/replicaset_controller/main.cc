@@ -216,6 +216,8 @@ class Election {
     return changed_.wait(lock, stop, [this] { return leading_; });
   }
 
+  bool IsLeader() const { return elector_->IsLeader(); }
+
   // Releases the Lease. Call it after the controller has stopped.
   void End() {
     if (!elector_) return;
@@ -273,6 +275,7 @@ int Main(int argc, char** argv) {
     started = election.Start(*side_rest, flags.election, &lost);
     if (!started.ok()) return Fail(started.message());
     if (!election.Wait(stop.get_token())) return 0;
+    flags.controller.may_work = [&election] { return election.IsLeader(); };
   }
   flags.controller.log = Log;
   flags.controller.abort = lost.get_token();
