@@ -149,7 +149,7 @@ void WatchDecode(benchmark::State& state, const Codec& codec) {
   }
   const ResourceCodec<Event> resource_codec(Resource{"", "v1", "events"});
   std::int64_t events = 0;
-  WatchEvent frame;  // reused for all frames, as in watch_call.h
+  WatchEvent frame;  // reused for all frames, as in watch_stream.h
   for (auto _ : state) {
     FrameBuffer buffer(codec);
     for (std::size_t at = 0; at < stream.size(); at += kPiece) {

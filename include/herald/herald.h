@@ -199,8 +199,8 @@ typedef struct herald_cluster_options {
   int in_cluster;          // 1: only the pod's service account
   int protobuf;            // 1: Kubernetes' protobuf instead of JSON
   // The sink asks the server which API it has, retries until the server answers, and makes
-  // this choice. It changes the choice if events.k8s.io/v1 is forbidden. NULL: the sink
-  // does not ask.
+  // this choice. In a namespace where events.k8s.io/v1 is forbidden, it writes through v1 for
+  // ten minutes at a time. NULL: the sink does not ask.
   herald_api_choice* api_choice;
 } herald_cluster_options;
 

@@ -8,13 +8,10 @@
 #include <utility>
 
 #include "api/fields.h"
+#include "api/protobuf/magic.h"
 
 // What the encoder and the decoder of Kubernetes' protobuf have in common.
 namespace herald {
-
-// The first four bytes of every Kubernetes object in protobuf. A runtime.Unknown follows: the
-// type, the object itself, and two fields that nobody uses.
-inline constexpr std::string_view kProtobufMagic("k8s\0", 4);
 
 // metav1.Timestamp, the message of Time and MicroTime.
 inline constexpr int kSecondsField = 1;

@@ -11,6 +11,7 @@
 #include "api/json/document.h"
 #include "api/json/type_names.h"
 #include "api/json/writer.h"
+#include "api/protobuf/magic.h"
 #include "api/protobuf/reader.h"
 #include "api/quote.h"
 #include "api/type_meta.h"
@@ -220,15 +221,14 @@ Result<RequestInfo> StringsOf(std::string_view message, std::span<const Member> 
 }
 
 Result<ReviewSpec> FromProtobuf(const ReviewKind& kind, std::string_view text) {
-  constexpr std::string_view kMagic("k8s\0", 4);
   constexpr int kRawOfEnvelope = 2;
   constexpr int kSpecOfReview = 2;
   constexpr int kResourceOfSpec = 1;
   constexpr int kNonResourceOfSpec = 2;
-  if (!text.starts_with(kMagic))
+  if (!text.starts_with(kProtobufMagic))
     return Unrecognized("the body does not begin as Kubernetes protobuf does", kind.name, text);
   ReviewSpec body;
-  std::string_view message = text.substr(kMagic.size());
+  std::string_view message = text.substr(kProtobufMagic.size());
   for (const int number : {kRawOfEnvelope, kSpecOfReview}) {
     const auto found = FieldOf(message, number);
     if (!found) return CannotBeHandled(kind.name, found.error().message());

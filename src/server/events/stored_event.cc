@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/indexed_fields.h"
+#include "api/protobuf/magic.h"
 #include "herald/api/codec.h"
 
 namespace herald::server {
@@ -15,7 +16,7 @@ namespace {
 // The lifetime of an entry that cannot be decoded as an event: upstream's default.
 constexpr std::chrono::seconds kUnreadableLifetime{3600};
 
-bool IsProtobuf(std::string_view value) { return value.starts_with(std::string_view("k8s\0", 4)); }
+bool IsProtobuf(std::string_view value) { return value.starts_with(kProtobufMagic); }
 
 // The prefix of values that kube-apiserver encrypts (--encryption-provider-config). The provider
 // and its key follow.
